@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# cpprun_warnings: flags for our own code only. cpprun_options: what every target is built with.
+add_library(cpprun_warnings INTERFACE)
+target_compile_options(cpprun_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
+  -Woverloaded-virtual -Wnull-dereference -Wno-missing-field-initializers -Werror)
+
+add_library(cpprun_options INTERFACE)
+# Asio and fmt are header-only here, so that the binary needs nothing but libc at run time.
+target_compile_definitions(cpprun_options INTERFACE
+  BOOST_ASIO_NO_DEPRECATED SPDLOG_ACTIVE_LEVEL=1)
+if(CPPRUN_SANITIZE)
+  target_compile_options(cpprun_options INTERFACE -fsanitize=${CPPRUN_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(cpprun_options INTERFACE -fsanitize=${CPPRUN_SANITIZE})
+  if(CPPRUN_SANITIZE MATCHES undefined)
+    target_compile_options(cpprun_options INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()

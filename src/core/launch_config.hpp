@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// All that one launch needs, checked and complete. cli/resolve_config.cpp makes it; nothing below the command line
+// sees a string that still needs parsing, and nothing changes it afterwards.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cpprun {
+
+/// How a worker's command line is made (contract 1.7).
+enum class ProgramKind {
+    python_script,   ///< PYTHON -u SCRIPT ARGS
+    python_module,   ///< PYTHON -u -m MODULE ARGS
+    executable,      ///< SCRIPT ARGS: --no-python, or a native executable given as SCRIPT
+    run_path,        ///< PYTHON runs the file in-process as __main__ (--run-path)
+};
+
+/// Which streams of a worker an option speaks of. The numbers are torchrun's (contract 5.2).
+enum class Std : std::uint8_t { none = 0, out = 1, err = 2, all = 3 };
+
+constexpr bool contains(Std set, Std stream) {
+    return (static_cast<unsigned>(set) & static_cast<unsigned>(stream)) != 0;
+}
+
+/// The value of --redirects or --tee: one choice for all, or a choice for some local ranks and none for the others.
+struct StdSpec {
+    Std for_all = Std::none;
+    std::map<int, Std> by_rank = {};   ///< when not empty, ranks that are not in it have Std::none
+
+    Std of(int local_rank) const {
+        if (by_rank.empty()) return for_all;
+        const auto found = by_rank.find(local_rank);
+        return found == by_rank.end() ? Std::none : found->second;
+    }
+};
+
+enum class NumaBinding { none, node, socket, exclusive, core_complex };
+
+enum class RendezvousKind { static_ranks, c10d };
+
+/// Who serves the store that workers connect to.
+enum class WorkerStore {
+    agent,   ///< the agent; workers see TORCHELASTIC_USE_AGENT_STORE=True
+    rank0,   ///< worker 0, on a port that the agent holds bound for it; workers see False
+};
+
+enum class ExitCodePolicy {
+    torchrun,   ///< 1 for any worker failure
+    worker,     ///< the root cause's own code, 128+n for a signal
+};
+
+struct RendezvousConfig {
+    RendezvousKind kind = RendezvousKind::c10d;
+    std::string run_id;
+    std::string endpoint;                        ///< as it stands in the INFO block: "host:port"
+    std::string host;                            ///< host part of the endpoint, without brackets
+    std::optional<std::uint16_t> port;           ///< none or 0: any free port
+    int min_nodes = 1;
+    int max_nodes = 1;
+    int node_rank = 0;
+    std::optional<std::string> local_addr;       ///< --local-addr
+    std::map<std::string, std::string> conf;     ///< --rdzv-conf, `timeout` filled in
+    bool standalone = false;                     ///< --standalone was given (its INFO banner is shown)
+    bool endpoint_given = false;                 ///< the user named an endpoint: the store listens on all interfaces
+};
+
+struct ProgramConfig {
+    ProgramKind kind = ProgramKind::python_script;
+    std::string script;                    ///< SCRIPT as given
+    std::vector<std::string> args;         ///< ARGS as given, macros not yet replaced
+    std::string interpreter;               ///< absolute path, or PYTHON_EXEC as given; empty with `executable`
+    bool interpreter_is_own = true;        ///< false when PYTHON_EXEC chose it (the failure table's title changes)
+    std::string interpreter_reason;        ///< why this interpreter, for INFO
+    bool native_script = false;            ///< SCRIPT was found to be a native executable and runs without Python
+    bool pass_local_rank = false;          ///< insert --local-rank=N before ARGS
+    std::string start_method = "spawn";
+};
+
+struct LogConfig {
+    std::optional<std::string> base_dir;   ///< --log-dir; none: a fresh folder below the temporary one
+    bool disabled = false;                 ///< --log-dir=/dev/null
+    StdSpec redirects;
+    StdSpec tee;
+    std::optional<std::string> line_prefix_template;
+    std::vector<int> local_ranks_filter;   ///< empty: all
+    std::vector<std::string> duplicate_stdout_filters;
+    std::vector<std::string> duplicate_stderr_filters;
+};
+
+struct StopConfig {
+    std::vector<std::string> signals_to_handle;    ///< names as given, blanks trimmed
+    std::string signals_to_handle_text;            ///< the option's value, exported verbatim
+    std::chrono::seconds shutdown_timeout{30};     ///< from the stop signal to SIGKILL, on every path
+    std::chrono::milliseconds settle_time{30};     ///< from the first failure to the stop signal
+    ExitCodePolicy exit_code = ExitCodePolicy::torchrun;
+};
+
+struct LaunchConfig {
+    RendezvousConfig rendezvous;
+    ProgramConfig program;
+    LogConfig logs;
+    StopConfig stop;
+    int nproc_per_node = 1;
+    std::string nproc_text = "1";                  ///< --nproc-per-node as given
+    std::string nproc_explanation;                 ///< e.g. "cpu -> 2 (affinity mask)"; empty for a number
+    std::string role = "default";
+    int max_restarts = 0;
+    double monitor_interval = 0.1;                 ///< seconds; accepted, a bound only
+    std::string event_log_handler = "null";
+    NumaBinding numa_binding = NumaBinding::none;
+    bool virtual_local_rank = false;
+    std::optional<std::string> omp_num_threads;    ///< what to export as OMP_NUM_THREADS; none: leave it as it is
+    WorkerStore worker_store = WorkerStore::agent;
+    std::chrono::duration<double> uninterruptible_timeout{0};   ///< > 0: a worker in state D that long fails the group
+    bool file_timer = false;                       ///< TORCHELASTIC_ENABLE_FILE_TIMER=1
+};
+
+/// A remark of the command line's that does not stop the launch. Shown once, at the given level.
+struct Notice {
+    enum class Level { info, warning };
+    Level level = Level::warning;
+    std::string text;
+};
+
+}  // namespace cpprun
