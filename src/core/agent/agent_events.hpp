@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What can happen to an agent, and what it can ask for. The driver (runtime/agent) turns the world into events, one
+// at a time and in order, and carries out the commands that come back.
+#pragma once
+
+#include "core/agent/exit_status.hpp"
+#include "core/error.hpp"
+#include "core/report/failure_summary.hpp"
+
+#include <chrono>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cpprun {
+
+/// One-shot timers of the agent. Arming a timer again moves it.
+enum class AgentTimer {
+    settle,   ///< ranks that fail together have had time to end by themselves
+    grace,    ///< the stop signal has had its time: SIGKILL
+    abandon,  ///< SIGKILL has had its time: what still lives cannot be killed
+};
+
+// --- events ---
+
+/// Every worker of the attempt runs. `pids` by local rank.
+struct GroupStarted {
+    std::vector<int> pids;
+};
+
+/// The worker with this local rank could not be started; those before it run (`pids`, by local rank).
+struct GroupStartFailed {
+    std::vector<int> pids;
+    Error error;
+};
+
+/// A worker ended. `failure` is complete but for what the machine knows itself; it is ignored on success.
+struct WorkerExited {
+    int local_rank = 0;
+    ExitStatus status;
+    WorkerFailure failure;
+};
+
+/// A worker is in uninterruptible sleep for longer than is allowed (contract 8.6).
+struct WorkerStuck {
+    int local_rank = 0;
+    std::chrono::duration<double> since{0};
+};
+
+/// A signal of --signals-to-handle, or one that would have ended the agent (`handled` is false then).
+struct SignalReceived {
+    int signo = 0;
+    bool handled = true;
+    std::string sender;  ///< "pid 12 (scancel, uid 0)" where known, else empty
+};
+
+struct TimerFired {
+    AgentTimer timer = AgentTimer::settle;
+};
+
+using AgentEvent = std::variant<GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TimerFired>;
+
+// --- commands ---
+
+/// Starts a new attempt: an empty store, fresh log folders, all workers. Answered by GroupStarted or GroupStartFailed.
+struct StartGroup {
+    int restart_count = 0;
+};
+
+/// Sends `signo` to the process group of each of these workers; those that are gone are passed over.
+struct SignalWorkers {
+    int signo = 0;
+    std::vector<int> local_ranks;
+};
+
+/// The attempt is over. `kill_leftovers`: what is left in the workers' process groups is killed first. Then the
+/// workers are reaped and their files closed.
+struct ReleaseGroup {
+    bool kill_leftovers = false;
+};
+
+struct ArmTimer {
+    AgentTimer timer = AgentTimer::settle;
+    std::chrono::milliseconds after{0};
+};
+
+struct CancelTimer {
+    AgentTimer timer = AgentTimer::settle;
+};
+
+/// Something that the operator should hear.
+struct Say {
+    enum class Level { info, warning, error };
+    /// `info` and the rest obey LOGLEVEL, but for messages that torchrun shows at any level (contract 4.9).
+    Level level = Level::info;
+    std::string text;
+    bool always = false;
+};
+
+/// How a run ended.
+struct RunResult {
+    enum class Outcome {
+        succeeded,
+        workers_failed,  ///< `failures` holds the last attempt's
+        signaled,        ///< stopped by `signo`
+        not_started,     ///< `error` says what was missing
+    };
+    Outcome outcome = Outcome::succeeded;
+    std::vector<WorkerFailure> failures;
+    int signo = 0;
+    bool signal_handled = true;
+    Error error;
+    int restarts_used = 0;
+};
+
+struct Finish {
+    RunResult result;
+};
+
+using AgentCommand = std::variant<StartGroup, SignalWorkers, ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
+
+}  // namespace cpprun

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/agent/agent_machine.hpp"
+
+#include "core/agent/signal_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace cpprun {
+namespace {
+
+// SIGKILL works at once on whatever can be killed; with a short --shutdown-timeout the wait for that must not be so
+// short that healthy machines are called stuck.
+constexpr std::chrono::milliseconds abandon_time_min{2000};
+
+}  // namespace
+
+AgentMachine::AgentMachine(AgentSettings settings) : settings_(std::move(settings)) {}
+
+std::vector<AgentCommand> AgentMachine::start() {
+    out_.clear();
+    begin_attempt();
+    return std::move(out_);
+}
+
+std::vector<AgentCommand> AgentMachine::handle(const AgentEvent& event) {
+    out_.clear();
+    if (state_ != State::finished) std::visit([this](const auto& e) { on(e); }, event);
+    return std::move(out_);
+}
+
+void AgentMachine::begin_attempt() {
+    state_ = State::starting;
+    failures_.clear();
+    workers_.assign(static_cast<std::size_t>(settings_.nproc), Worker{});
+    out_.emplace_back(StartGroup{restart_count_});
+}
+
+void AgentMachine::set_alive(const std::vector<int>& pids) {
+    for (std::size_t rank = 0; rank < pids.size() && rank < workers_.size(); ++rank)
+        workers_[rank] = {pids[rank], true};
+}
+
+void AgentMachine::on(const GroupStarted& event) {
+    if (state_ != State::starting) return;
+    set_alive(event.pids);
+    state_ = State::running;
+}
+
+void AgentMachine::on(const GroupStartFailed& event) {
+    if (state_ != State::starting) return;
+    set_alive(event.pids);
+    start_error_ = event.error;
+    stop_workers(StopReason::start_failure, SIGTERM);
+}
+
+void AgentMachine::on(const WorkerExited& event) {
+    Worker& worker = workers_.at(static_cast<std::size_t>(event.local_rank));
+    if (!worker.alive) return;
+    worker.alive = false;
+    if (!event.status.success()) {
+        WorkerFailure failure = event.failure;
+        failure.local_rank = event.local_rank;
+        failure.pid = worker.pid;
+        failure.status = event.status;
+        failure.after_stop_signal = state_ == State::stopping || state_ == State::killing;
+        failures_.push_back(std::move(failure));
+        if (state_ == State::running) {
+            state_ = State::settling;
+            out_.emplace_back(ArmTimer{AgentTimer::settle, settings_.settle_time});
+        }
+    }
+    if (alive().empty()) all_ended();
+}
+
+void AgentMachine::on(const WorkerStuck& event) {
+    if (state_ != State::running && state_ != State::settling) return;
+    const Worker& worker = workers_.at(static_cast<std::size_t>(event.local_rank));
+    say(Say::Level::error,
+        fmt::format("[{}] Worker pid={} has been in uninterruptible sleep (D-state) for {:.1f}s; the "
+                    "worker group is UNHEALTHY and will not be restarted.",
+                    settings_.role, worker.pid, event.since.count()));
+    may_restart_ = false;
+    stop_workers(StopReason::failure, SIGTERM);
+}
+
+void AgentMachine::on(const SignalReceived& event) {
+    const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
+    const bool stopping = state_ == State::stopping || state_ == State::killing;
+    if (!stopping) {
+        received_signal_ = event.signo;
+        received_handled_ = event.handled;
+        say(Say::Level::warning, fmt::format("Received {} death signal, shutting down workers{}", event.signo, from),
+            true);
+        // Python turns an unhandled SIGINT into an exception, whose clean-up uses SIGTERM (contract 4.6).
+        stop_workers(StopReason::signal, event.handled ? event.signo : SIGTERM);
+        return;
+    }
+    if (reason_ != StopReason::signal) {
+        // Whoever asks for the end while a failed attempt is being stopped wants no restart. The workers were told.
+        reason_ = StopReason::signal;
+        received_signal_ = event.signo;
+        received_handled_ = event.handled;
+        say(Say::Level::warning,
+            fmt::format("Received {} death signal while the workers are being stopped; there will be no restart{}",
+                        event.signo, from),
+            true);
+        return;
+    }
+    const bool now = event.signo == SIGINT || event.signo == SIGQUIT;
+    if (now && state_ == State::stopping) {
+        say(Say::Level::warning,
+            fmt::format("Received {} again: killing the workers now{}", signal_name(event.signo), from), true);
+        kill_workers();
+        return;
+    }
+    say(Say::Level::warning,
+        fmt::format("Received {} again: the workers are being stopped already{}", signal_name(event.signo), from),
+        true);
+}
+
+void AgentMachine::on(const TimerFired& event) {
+    if (event.timer == AgentTimer::settle && state_ == State::settling) {
+        stop_workers(StopReason::failure, SIGTERM);
+    } else if (event.timer == AgentTimer::grace && state_ == State::stopping) {
+        kill_workers();
+    } else if (event.timer == AgentTimer::abandon && state_ == State::killing) {
+        for (const int rank : alive()) {
+            Worker& worker = workers_[static_cast<std::size_t>(rank)];
+            say(Say::Level::error,
+                fmt::format(
+                    "Process {} did not exit after SIGKILL within {}s; abandoning and continuing teardown. It is "
+                    "probably in uninterruptible sleep; see /proc/{}/stack.",
+                    worker.pid, std::max(settings_.shutdown_timeout, abandon_time_min).count() / 1000, worker.pid),
+                true);
+            worker.alive = false;
+        }
+        may_restart_ = false;
+        all_ended();
+    }
+}
+
+void AgentMachine::stop_workers(StopReason reason, int signo) {
+    if (state_ == State::settling) out_.emplace_back(CancelTimer{AgentTimer::settle});
+    reason_ = reason;
+    stop_signal_ = signo;
+    state_ = State::stopping;
+    const std::vector<int> ranks = alive();
+    if (ranks.empty()) {
+        all_ended();
+        return;
+    }
+    for (const int rank : ranks)
+        say(Say::Level::warning,
+            fmt::format("Sending process {} closing signal {}", workers_[static_cast<std::size_t>(rank)].pid,
+                        signal_name(signo)),
+            true);
+    out_.emplace_back(SignalWorkers{signo, ranks});
+    if (settings_.shutdown_timeout.count() == 0) {
+        kill_workers();
+    } else {
+        out_.emplace_back(ArmTimer{AgentTimer::grace, settings_.shutdown_timeout});
+    }
+}
+
+void AgentMachine::kill_workers() {
+    out_.emplace_back(CancelTimer{AgentTimer::grace});
+    state_ = State::killing;
+    const std::vector<int> ranks = alive();
+    for (const int rank : ranks)
+        say(Say::Level::warning,
+            fmt::format("Unable to shutdown process {} via {}, forcefully exiting via {}",
+                        workers_[static_cast<std::size_t>(rank)].pid, stop_signal_, SIGKILL),
+            true);
+    out_.emplace_back(SignalWorkers{SIGKILL, ranks});
+    out_.emplace_back(ArmTimer{AgentTimer::abandon, std::max(settings_.shutdown_timeout, abandon_time_min)});
+}
+
+void AgentMachine::all_ended() {
+    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
+        out_.emplace_back(CancelTimer{timer});
+    const bool stopping = state_ == State::stopping || state_ == State::killing;
+    if (stopping && reason_ == StopReason::signal) {
+        finish(RunResult::Outcome::signaled);
+    } else if (stopping && reason_ == StopReason::start_failure) {
+        finish(RunResult::Outcome::not_started);
+    } else if (stopping || !failures_.empty()) {
+        attempt_failed();
+    } else {
+        finish(RunResult::Outcome::succeeded);
+    }
+}
+
+void AgentMachine::attempt_failed() {
+    if (!failures_.empty()) {
+        const WorkerFailure& root = failures_[root_cause(failures_)];
+        say(Say::Level::error,
+            fmt::format("failed (exitcode: {}) local_rank: {} (pid: {}) {}", root.status.python_code(), root.local_rank,
+                        root.pid, settings_.binary_description),
+            true);
+    }
+    const int left = settings_.max_restarts - restart_count_;
+    if (!may_restart_ || left <= 0) {
+        finish(RunResult::Outcome::workers_failed);
+        return;
+    }
+    say(Say::Level::info, fmt::format("[{}] Worker group FAILED. {}/{} attempts left; will restart worker group",
+                                      settings_.role, left, settings_.max_restarts));
+    say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
+    out_.emplace_back(ReleaseGroup{true});
+    ++restart_count_;
+    begin_attempt();
+}
+
+void AgentMachine::finish(RunResult::Outcome outcome) {
+    out_.emplace_back(ReleaseGroup{outcome != RunResult::Outcome::succeeded});
+    state_ = State::finished;
+    RunResult result;
+    result.outcome = outcome;
+    result.failures = failures_;
+    result.signo = received_signal_;
+    result.signal_handled = received_handled_;
+    result.error = start_error_;
+    result.restarts_used = restart_count_;
+    out_.emplace_back(Finish{std::move(result)});
+}
+
+std::vector<int> AgentMachine::alive() const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < workers_.size(); ++rank)
+        if (workers_[rank].alive) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+}
+
+void AgentMachine::say(Say::Level level, std::string text, bool always) {
+    out_.emplace_back(Say{level, std::move(text), always});
+}
+
+}  // namespace cpprun

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Signal numbers and their names as Python's `signal` module spells them, since torchrun's messages use those.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cpprun {
+
+/// "SIGTERM" for 15; "SIGRTMIN" and "SIGRTMAX" for 34 and 64; "<N/A>" for numbers without a name of their own.
+std::string signal_name(int signo);
+
+/// 15 for "SIGTERM"; nothing for names that Python does not know (lower case, "TERM", "15", "SIGBOGUS").
+std::optional<int> signal_number(std::string_view name);
+
+}  // namespace cpprun

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/agent/worker_env.hpp"
+
+namespace cpprun {
+
+Environment worker_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited) {
+    const RankRange& ranks = place.ranks;
+    const auto text = [](int n) { return std::to_string(n); };
+    Environment out{
+        {"LOCAL_RANK", config.virtual_local_rank ? "0" : text(place.local_rank)},
+        {"RANK", text(ranks.global_base + place.local_rank)},
+        {"GROUP_RANK", text(ranks.group_rank)},
+        {"ROLE_RANK", text(ranks.role_base + place.local_rank)},
+        {"ROLE_NAME", config.role},
+        {"LOCAL_WORLD_SIZE", text(ranks.local_world_size)},
+        {"WORLD_SIZE", text(ranks.world_size)},
+        {"GROUP_WORLD_SIZE", text(ranks.group_world_size)},
+        {"ROLE_WORLD_SIZE", text(ranks.role_world_size)},
+        {"MASTER_ADDR", place.master.host},
+        {"MASTER_PORT", text(place.master.port)},
+        {"TORCHELASTIC_RESTART_COUNT", text(place.restart_count)},
+        {"TORCHELASTIC_MAX_RESTARTS", text(config.max_restarts)},
+        {"TORCHELASTIC_RUN_ID", config.rendezvous.run_id},
+        {"TORCHELASTIC_USE_AGENT_STORE", place.master.agent_store ? "True" : "False"},
+        {"TORCHELASTIC_ERROR_FILE", place.error_file},
+        {"TORCHELASTIC_SIGNALS_TO_HANDLE", config.stop.signals_to_handle_text},
+    };
+    const auto nccl = inherited.find("TORCH_NCCL_ASYNC_ERROR_HANDLING");
+    out["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = nccl == inherited.end() ? "1" : nccl->second;
+    if (config.omp_num_threads) out["OMP_NUM_THREADS"] = *config.omp_num_threads;
+    if (!place.timer_file.empty()) out["TORCHELASTIC_TIMER_FILE"] = place.timer_file;
+    return out;
+}
+
+}  // namespace cpprun

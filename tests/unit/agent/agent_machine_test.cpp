@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/agent/agent_machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <optional>
+#include <random>
+
+namespace cpprun {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using namespace std::chrono_literals;
+
+AgentSettings settings(int nproc, int max_restarts = 0) {
+    AgentSettings s;
+    s.nproc = nproc;
+    s.max_restarts = max_restarts;
+    s.binary_description = "of binary: sh";
+    return s;
+}
+
+/// The machine with a memory of all commands, and workers with pids 100, 101, …
+class Agent {
+  public:
+    explicit Agent(AgentSettings s) : nproc_(s.nproc), machine_(std::move(s)) { take(machine_.start()); }
+
+    Agent& started() {
+        std::vector<int> pids;
+        for (int i = 0; i < nproc_; ++i) pids.push_back(100 + i);
+        return send(GroupStarted{pids});
+    }
+    Agent& exits(int rank, ExitStatus status, std::int64_t timestamp = 0) {
+        WorkerFailure failure;
+        failure.timestamp = timestamp;
+        return send(WorkerExited{rank, status, failure});
+    }
+    Agent& send(const AgentEvent& event) {
+        take(machine_.handle(event));
+        return *this;
+    }
+
+    template <class Command>
+    std::vector<Command> all() const {
+        std::vector<Command> found;
+        for (const AgentCommand& command : commands_)
+            if (const auto* c = std::get_if<Command>(&command)) found.push_back(*c);
+        return found;
+    }
+    std::optional<RunResult> result() const {
+        const auto finished = all<Finish>();
+        return finished.empty() ? std::nullopt : std::optional(finished.front().result);
+    }
+    std::vector<std::string> said() const {
+        std::vector<std::string> texts;
+        for (const Say& say : all<Say>()) texts.push_back(say.text);
+        return texts;
+    }
+    void forget() { commands_.clear(); }
+
+  private:
+    void take(std::vector<AgentCommand> commands) {
+        for (AgentCommand& command : commands) commands_.push_back(std::move(command));
+    }
+    int nproc_;
+    AgentMachine machine_;
+    std::vector<AgentCommand> commands_;
+};
+
+constexpr auto ok = ExitStatus::exited(0);
+
+TEST(AgentMachine, SucceedsWhenAllWorkersHaveExitedZeroAndSignalsNobody) {
+    Agent agent(settings(2));
+    agent.started().exits(1, ok);
+    EXPECT_FALSE(agent.result());
+    agent.exits(0, ok);
+    ASSERT_TRUE(agent.result());
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::succeeded);
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    EXPECT_FALSE(agent.all<ReleaseGroup>().front().kill_leftovers);
+    EXPECT_THAT(agent.said(), IsEmpty());
+}
+
+TEST(AgentMachine, SiblingsGetTheSettleTimeBeforeTheyAreAskedToStop) {
+    Agent agent(settings(2));
+    agent.started().exits(1, ExitStatus::exited(3));
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    EXPECT_EQ(agent.all<ArmTimer>().front().after, 30ms);
+    agent.send(TimerFired{AgentTimer::settle});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGTERM);
+    EXPECT_THAT(agent.all<SignalWorkers>().front().local_ranks, ElementsAre(0));
+    EXPECT_THAT(agent.said(), Contains("Sending process 100 closing signal SIGTERM"));
+    agent.exits(0, ExitStatus::killed_by(SIGTERM), 1);
+    ASSERT_TRUE(agent.result());
+    EXPECT_EQ(agent.result()->failures.size(), 2U);
+    EXPECT_TRUE(agent.result()->failures[1].after_stop_signal);
+    EXPECT_THAT(agent.said(), Contains("failed (exitcode: 3) local_rank: 1 (pid: 101) of binary: sh"));
+}
+
+TEST(AgentMachine, RanksThatFailTogetherAreReportedWithTheirOwnCodes) {
+    Agent agent(settings(2));
+    agent.started().exits(0, ExitStatus::exited(3)).exits(1, ExitStatus::exited(4));
+    ASSERT_TRUE(agent.result());
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    EXPECT_EQ(agent.result()->failures[1].status, ExitStatus::exited(4));
+}
+
+TEST(AgentMachine, ASiblingThatExitsZeroWhenStoppedIsNoFailure) {
+    Agent agent(settings(2));
+    agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle}).exits(0, ok);
+    EXPECT_EQ(agent.result()->failures.size(), 1U);
+}
+
+TEST(AgentMachine, RestartsTheWholeGroupUntilTheRestartsAreUsedUp) {
+    Agent agent(settings(1, 2));
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        EXPECT_EQ(agent.all<StartGroup>().back().restart_count, attempt);
+        EXPECT_FALSE(agent.result());
+        agent.started().exits(0, ExitStatus::exited(5));
+    }
+    EXPECT_EQ(agent.all<StartGroup>().size(), 3U);
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    EXPECT_EQ(agent.result()->restarts_used, 2);
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED. 2/2 attempts left; will restart worker group"));
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED. 1/2 attempts left; will restart worker group"));
+    for (const ReleaseGroup& release : agent.all<ReleaseGroup>()) EXPECT_TRUE(release.kill_leftovers);
+}
+
+TEST(AgentMachine, OnlyTheLastAttemptsFailuresAreReported) {
+    Agent agent(settings(1, 1));
+    agent.started().exits(0, ExitStatus::exited(5)).started().exits(0, ExitStatus::exited(6));
+    ASSERT_EQ(agent.result()->failures.size(), 1U);
+    EXPECT_EQ(agent.result()->failures[0].status, ExitStatus::exited(6));
+}
+
+TEST(AgentMachine, WorkersThatIgnoreTheStopSignalAreKilledAfterTheGraceTime) {
+    AgentSettings s = settings(2);
+    s.shutdown_timeout = 2s;
+    Agent agent(s);
+    agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle});
+    EXPECT_EQ(agent.all<ArmTimer>().back().after, 2s);
+    agent.send(TimerFired{AgentTimer::grace});
+    EXPECT_EQ(agent.all<SignalWorkers>().back().signo, SIGKILL);
+    EXPECT_THAT(agent.said(), Contains("Unable to shutdown process 100 via 15, forcefully exiting via 9"));
+    agent.exits(0, ExitStatus::killed_by(SIGKILL));
+    EXPECT_EQ(agent.result()->failures[1].status, ExitStatus::killed_by(SIGKILL));
+}
+
+TEST(AgentMachine, AWorkerThatCannotBeKilledIsAbandonedAndNotRestarted) {
+    Agent agent(settings(2, 3));
+    agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle});
+    agent.send(TimerFired{AgentTimer::grace}).send(TimerFired{AgentTimer::abandon});
+    ASSERT_TRUE(agent.result());
+    EXPECT_THAT(agent.said(), Contains(HasSubstr("Process 100 did not exit after SIGKILL within 30s; abandoning")));
+}
+
+TEST(AgentMachine, NoGraceTimeMeansSignalAndKillAtOnce) {
+    AgentSettings s = settings(1);
+    s.shutdown_timeout = 0s;
+    Agent agent(s);
+    agent.started().send(SignalReceived{SIGTERM});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 2U);
+    EXPECT_EQ(agent.all<SignalWorkers>()[1].signo, SIGKILL);
+    EXPECT_GE(agent.all<ArmTimer>().back().after, 1s);
+}
+
+TEST(AgentMachine, AReceivedSignalIsForwardedAndEndsTheRun) {
+    for (const int signo : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1}) {
+        Agent agent(settings(2, 5));
+        agent.started().send(SignalReceived{signo});
+        EXPECT_EQ(agent.all<SignalWorkers>().front().signo, signo);
+        EXPECT_THAT(agent.said(),
+                    Contains("Received " + std::to_string(signo) + " death signal, shutting down workers"));
+        agent.exits(0, ok).exits(1, ok);
+        EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::signaled);
+        EXPECT_EQ(agent.result()->signo, signo);
+        EXPECT_EQ(agent.all<StartGroup>().size(), 1U);
+    }
+}
+
+TEST(AgentMachine, ARepeatedTermDoesNotShortenTheDeadline) {
+    Agent agent(settings(1));
+    agent.started().send(SignalReceived{SIGTERM});
+    agent.forget();
+    agent.send(SignalReceived{SIGTERM}).send(SignalReceived{SIGHUP});
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    EXPECT_THAT(agent.all<ArmTimer>(), IsEmpty());
+    EXPECT_FALSE(agent.result());
+}
+
+TEST(AgentMachine, ASecondInterruptMeansNowAndOrphansNobody) {
+    for (const int signo : {SIGINT, SIGQUIT}) {
+        Agent agent(settings(2));
+        agent.started().send(SignalReceived{SIGINT}).send(SignalReceived{signo});
+        EXPECT_EQ(agent.all<SignalWorkers>().back().signo, SIGKILL);
+        EXPECT_FALSE(agent.result());
+        agent.send(SignalReceived{signo}).send(SignalReceived{signo});
+        EXPECT_FALSE(agent.result());
+        agent.exits(0, ExitStatus::killed_by(9)).exits(1, ExitStatus::killed_by(9));
+        EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::signaled);
+    }
+}
+
+TEST(AgentMachine, AStopRequestWhileAFailedAttemptIsStoppedCancelsTheRestart) {
+    Agent agent(settings(2, 3));
+    agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle});
+    agent.forget();
+    agent.send(SignalReceived{SIGTERM});
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    agent.exits(0, ExitStatus::killed_by(15));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::signaled);
+    EXPECT_THAT(agent.all<StartGroup>(), IsEmpty());
+}
+
+TEST(AgentMachine, AnUnhandledSignalStopsTheWorkersWithTermAndIsRemembered) {
+    Agent agent(settings(1));
+    agent.started().send(SignalReceived{SIGINT, false, ""}).exits(0, ok);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGTERM);
+    EXPECT_FALSE(agent.result()->signal_handled);
+    EXPECT_EQ(agent.result()->signo, SIGINT);
+}
+
+TEST(AgentMachine, AStartThatFailsHalfwayStopsWhatHadStarted) {
+    Agent agent(settings(3, 5));
+    agent.send(GroupStartFailed{{100, 101}, failure("no descriptors left")});
+    EXPECT_THAT(agent.all<SignalWorkers>().front().local_ranks, ElementsAre(0, 1));
+    agent.exits(0, ExitStatus::killed_by(15)).exits(1, ExitStatus::killed_by(15));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::not_started);
+    EXPECT_EQ(agent.result()->error.message, "no descriptors left");
+    EXPECT_EQ(agent.all<StartGroup>().size(), 1U);
+}
+
+TEST(AgentMachine, AStuckWorkerFailsTheGroupForGood) {
+    Agent agent(settings(2, 5));
+    agent.started().send(WorkerStuck{1, std::chrono::seconds(12)});
+    EXPECT_THAT(agent.said(), Contains(HasSubstr("uninterruptible sleep")));
+    agent.exits(0, ExitStatus::killed_by(15)).exits(1, ExitStatus::killed_by(9));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    EXPECT_EQ(agent.all<StartGroup>().size(), 1U);
+}
+
+TEST(AgentMachine, TheFailedLineNamesTheRootCauseByTime) {
+    Agent agent(settings(3));
+    agent.started()
+        .exits(0, ExitStatus::exited(1), 30)
+        .exits(1, ExitStatus::exited(2), 20)
+        .exits(2, ExitStatus::exited(3), 10);
+    EXPECT_THAT(agent.said(), Contains(HasSubstr("failed (exitcode: 3) local_rank: 2")));
+}
+
+/// What must hold whatever happens: checked over random stories with a model of which workers live.
+TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
+    for (unsigned seed = 0; seed < 3000; ++seed) {
+        std::mt19937 random(seed);
+        const int nproc = 1 + static_cast<int>(random() % 5);
+        const int max_restarts = static_cast<int>(random() % 4);
+        AgentMachine machine(settings(nproc, max_restarts));
+        std::vector<bool> alive(nproc, false);
+        std::vector<bool> doomed(nproc, false);
+        std::optional<RunResult> result;
+        std::optional<AgentTimer> timer;
+        int starts = 0;
+        std::vector<AgentCommand> commands = machine.start();
+        for (int step = 0; step < 400 && !result; ++step) {
+            std::vector<AgentCommand> todo = std::move(commands);
+            commands.clear();
+            bool answered = false;
+            for (const AgentCommand& command : todo) {
+                if (const auto* start = std::get_if<StartGroup>(&command)) {
+                    EXPECT_EQ(start->restart_count, starts) << "seed " << seed;
+                    EXPECT_EQ(std::count(alive.begin(), alive.end(), true), 0) << "two attempts at once, seed " << seed;
+                    ++starts;
+                    alive.assign(nproc, true);
+                    doomed.assign(nproc, false);
+                    commands = machine.handle(GroupStarted{std::vector<int>(nproc, 7)});
+                    answered = true;
+                } else if (const auto* signal = std::get_if<SignalWorkers>(&command)) {
+                    for (const int rank : signal->local_ranks) {
+                        EXPECT_TRUE(alive[rank]) << "signal to a dead worker, seed " << seed;
+                        doomed[rank] = signal->signo == SIGKILL || random() % 2 == 0;
+                    }
+                } else if (const auto* arm = std::get_if<ArmTimer>(&command)) {
+                    timer = arm->timer;
+                } else if (const auto* cancel = std::get_if<CancelTimer>(&command)) {
+                    if (timer == cancel->timer) timer.reset();
+                } else if (const auto* finish = std::get_if<Finish>(&command)) {
+                    result = finish->result;
+                }
+            }
+            if (result || answered) continue;
+            const unsigned dice = random() % 10;
+            std::vector<int> living;
+            for (int rank = 0; rank < nproc; ++rank)
+                if (alive[rank]) living.push_back(rank);
+            if (dice == 0) {
+                const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+                commands = machine.handle(SignalReceived{signals[random() % 4]});
+            } else if (dice < 4 && timer) {
+                const AgentTimer fired = *timer;
+                timer.reset();
+                commands = machine.handle(TimerFired{fired});
+            } else if (!living.empty()) {
+                const int rank = living[random() % living.size()];
+                if (!doomed[rank] && random() % 3 != 0) continue;
+                alive[rank] = false;
+                const auto status = doomed[rank] ? ExitStatus::killed_by(9) : ExitStatus::exited(int(random() % 3));
+                commands = machine.handle(WorkerExited{rank, status, {}});
+            }
+        }
+        ASSERT_TRUE(result) << "seed " << seed;
+        EXPECT_LE(starts, max_restarts + 1) << "seed " << seed;
+        EXPECT_EQ(result->restarts_used, starts - 1) << "seed " << seed;
+        EXPECT_EQ(result->outcome == RunResult::Outcome::workers_failed,
+                  !result->failures.empty() && result->outcome != RunResult::Outcome::signaled)
+            << "seed " << seed;
+    }
+}
+
+}  // namespace
+}  // namespace cpprun
