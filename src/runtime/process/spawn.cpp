@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/process/spawn.hpp"
+
+#include "runtime/os/unique_fd.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/process/v2/posix/vfork_launcher.hpp>
+#include <boost/process/v2/process.hpp>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+namespace cpprun {
+namespace {
+
+namespace process = boost::process::v2;
+
+// Dispositions that we or our caller may have set and that a worker must not inherit (contract 3.5).
+constexpr std::array<int, 6> reset_signals{SIGTERM, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGCHLD};
+
+/// Runs in the child, between vfork and exec: only async-signal-safe calls, no allocation.
+class ChildSetup {
+  public:
+    ChildSetup(const SpawnSpec& spec, const char* const* argv, const char* const* environment, int error_pipe)
+        : spec_(spec), argv_(argv), environment_(environment), error_pipe_(error_pipe), parent_(::getpid()) {
+        CPU_ZERO(&cpus_);
+        for (const int cpu : spec.cpus)
+            if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &cpus_);
+    }
+
+    template <class Launcher, class Path>
+    boost::system::error_code on_setup(Launcher& launcher, const Path&, const char* const*& argv) const {
+        argv = argv_;
+        launcher.env = environment_;
+        launcher.fd_whitelist.push_back(error_pipe_);
+        return {};
+    }
+
+    template <class Launcher, class Path>
+    boost::system::error_code on_exec_setup(Launcher&, const Path&, const char* const*&) const {
+        if (!prepare()) report_and_exit();
+        return {};
+    }
+
+    // Boost.Process ends a child whose exec failed with exit(), which in a vfork child would run our destructors.
+    template <class... Whatever>
+    void on_exec_error(Whatever&&...) const {
+        report_and_exit();
+    }
+
+  private:
+    bool prepare() const {
+        if (::setsid() < 0) return false;
+        if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
+        if (::getppid() != parent_) ::_exit(127);
+        for (const int signo : reset_signals) ::signal(signo, SIG_DFL);
+        if (!spec_.hangup_stays_ignored) ::signal(SIGHUP, SIG_DFL);
+        sigset_t none;
+        ::sigemptyset(&none);
+        if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return false;
+        if (spec_.descriptor_limit && ::setrlimit(RLIMIT_NOFILE, &*spec_.descriptor_limit) != 0) return false;
+        if (!spec_.cpus.empty() && ::sched_setaffinity(0, sizeof cpus_, &cpus_) != 0) return false;
+        return put(spec_.stdout_fd, STDOUT_FILENO) && put(spec_.stderr_fd, STDERR_FILENO);
+    }
+
+    static bool put(int from, int to) { return from == to || ::dup2(from, to) == to; }
+
+    [[noreturn]] void report_and_exit() const {
+        const int error = errno;
+        const ssize_t written = ::write(error_pipe_, &error, sizeof error);
+        ::_exit(written == sizeof error ? 127 : 126);
+    }
+
+    const SpawnSpec& spec_;
+    const char* const* argv_;
+    const char* const* environment_;
+    int error_pipe_;
+    pid_t parent_;
+    cpu_set_t cpus_{};
+};
+
+Error spawn_error(const std::string& executable, int error) {
+    const std::string reason = std::strerror(error);
+    if (error == ENOENT)
+        return {ErrorKind::not_found, "cannot execute " + executable + ": " + reason,
+                "if the file is there, the interpreter that its first line names is missing"};
+    if (error == ENOEXEC)
+        return {ErrorKind::not_executable, "cannot execute " + executable + ": " + reason,
+                "a script needs a first line such as #!/bin/sh"};
+    if (error == EACCES) return {ErrorKind::not_executable, "cannot execute " + executable + ": " + reason};
+    return failure("cannot start " + executable + ": " + reason);
+}
+
+/// The errno that the child reported; 0 when exec closed the pipe.
+int reported_error(int fd) {
+    int error = 0;
+    ssize_t got = 0;
+    do {
+        got = ::read(fd, &error, sizeof error);
+    } while (got < 0 && errno == EINTR);
+    return got == sizeof error ? error : 0;
+}
+
+}  // namespace
+
+Result<pid_t> spawn(const SpawnSpec& spec) {
+    std::vector<const char*> argv;
+    argv.reserve(spec.argv.size() + 1);
+    for (const std::string& word : spec.argv) argv.push_back(word.c_str());
+    argv.push_back(nullptr);
+    std::vector<const char*> environment = spec.environment;
+    environment.push_back(nullptr);
+
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+        return failure(std::string("cannot make a pipe: ") + std::strerror(errno));
+    const UniqueFd read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+
+    // The launcher tells its io_context about the fork in the child too, which with vfork is our own memory; one that
+    // has run nothing has nothing that this could break.
+    boost::asio::io_context untouched;
+    process::posix::vfork_launcher launcher;
+    boost::system::error_code error;
+    const ChildSetup setup(spec, argv.data(), environment.data(), write_end.get());
+    auto child = launcher(untouched.get_executor(), error, process::filesystem::path(spec.executable),
+                          std::vector<std::string>{}, setup);
+    const pid_t pid = launcher.pid;
+    write_end.reset();
+    if (pid <= 0) return failure("cannot start " + spec.executable + ": " + error.message());
+    child.detach();  // waiting and reaping are LocalWorkers' business
+    const int exec_error = reported_error(read_end.get());
+    if (exec_error == 0) return pid;
+    ::waitpid(pid, nullptr, 0);
+    return spawn_error(spec.executable, exec_error);
+}
+
+}  // namespace cpprun
