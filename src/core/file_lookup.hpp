@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the command line must know about files before a launch, as an interface, so that tests can state any disk.
-// launch/disk_lookup.cpp asks the real one.
+// runtime/os/disk_lookup.cpp asks the real one.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct FileStatus {
     bool directory = false;
     bool regular = false;
     bool readable = false;
-    bool executable = false;           ///< may be executed by us; false for directories
-    bool native_program = false;       ///< begins with the ELF magic
-    bool contains_main_py = false;     ///< a directory with a file __main__.py in it
+    bool executable = false;        ///< may be executed by us; false for directories
+    bool native_program = false;    ///< begins with the ELF magic
+    bool contains_main_py = false;  ///< a directory with a file __main__.py in it
 };
 
 class FileLookup {

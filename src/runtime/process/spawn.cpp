@@ -7,13 +7,16 @@
 #include <boost/process/v2/posix/vfork_launcher.hpp>
 #include <boost/process/v2/process.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace cpprun {
@@ -66,7 +69,17 @@ class ChildSetup {
         if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return false;
         if (spec_.descriptor_limit && ::setrlimit(RLIMIT_NOFILE, &*spec_.descriptor_limit) != 0) return false;
         if (!spec_.cpus.empty() && ::sched_setaffinity(0, sizeof cpus_, &cpus_) != 0) return false;
-        return put(spec_.stdout_fd, STDOUT_FILENO) && put(spec_.stderr_fd, STDERR_FILENO);
+        return put(spec_.stdout_fd, STDOUT_FILENO) && put(spec_.stderr_fd, STDERR_FILENO) && close_others_on_exec();
+    }
+
+    // Boost 1.81 keeps what lies between two descriptors of its list; exec closes it.
+    static bool close_others_on_exec() {
+        if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return true;
+        rlimit limit{};
+        if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+        const int end = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1U << 20U));
+        for (int fd = 3; fd < end; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+        return true;
     }
 
     static bool put(int from, int to) { return from == to || ::dup2(from, to) == to; }
