@@ -36,6 +36,8 @@ struct Device {
 /// All accelerators found, and where we looked, so that "none found" can say so.
 struct DeviceFacts {
     std::vector<Device> devices;
+    std::map<std::string, int> plugin_devices;   ///< plug-in backend name ("npu") -> devices seen; names that were not
+                                                 ///< looked for are absent
     std::vector<std::string> looked_at;   ///< one phrase each, e.g. "/proc/driver/nvidia/gpus: not there"
 };
 
