@@ -16,13 +16,14 @@ namespace cpprun {
 
 /// The devices of one kind that a process with this environment would see.
 struct VisibleDevices {
-    std::vector<Device> devices;     ///< in the order in which the runtime numbers them. A listed device that cannot
-                                     ///< be told from the others has index -1 and its token as uuid
-    std::string variable;            ///< the variable that decides, or empty when none is set
-    std::string value;               ///< its value as given
-    bool none_wanted = false;        ///< the value says "no device": empty, -1 or NoDevFiles
-    std::vector<Device> mig_slices;  ///< one for each MIG slice that the variable lists; uuid is its token. A process
-                                     ///< sees the first one only, which is then the one entry of `devices`
+    /// In the order in which the runtime numbers them. A listed device that cannot be told from the others has index -1
+    /// and its entry in the list as uuid.
+    std::vector<Device> devices;
+    /// What the list names, or without a list what is there. More than `devices` only where MIG slices are about, of
+    /// which one process sees just the first; with one device for each worker, each entry serves one.
+    std::vector<Device> listed;
+    std::string limited_by;    ///< the variables that decide, as "NAME=value"; empty when none is set
+    bool none_wanted = false;  ///< the list says "no device": empty, -1 or NoDevFiles
 };
 
 /// Applies the variables of `kind` to the devices of `kind` in `facts`.
@@ -36,9 +37,12 @@ VisibleDevices visible_devices(const DeviceFacts& facts, const Environment& envi
 /// None when the machine has no such device.
 std::optional<DeviceKind> accelerator_kind(const DeviceFacts& facts);
 
-/// PCI addresses of the devices that local ranks 0, 1, … use, for --numa-binding: those of the visible devices, or with
-/// several MIG slices listed those of the GPUs that hold them. An unknown address is empty. Empty list: no accelerator.
+/// PCI addresses of the devices that local ranks 0, 1, … use, for --numa-binding: those of VisibleDevices::listed, a
+/// MIG slice's being that of its GPU. An unknown address is empty. Empty list: no accelerator.
 std::vector<std::string> device_addresses_by_rank(const DeviceFacts& facts, const Environment& environment);
+
+/// The maker's word for devices of a kind, for messages: "NVIDIA", "AMD" or "Intel".
+const char* maker_name(DeviceKind kind);
 
 /// Splits a visibility list on commas and takes blanks off both ends of each entry. An empty text is one empty entry.
 std::vector<std::string> split_device_list(std::string_view text);
