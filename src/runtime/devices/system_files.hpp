@@ -6,11 +6,12 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cpprun {
 
-constexpr std::size_t probe_file_bytes_max = 64 * 1024;
+constexpr std::size_t probe_file_bytes_max = std::size_t{64} * 1024;
 constexpr std::size_t probe_directory_entries_max = 8192;
 
 /// The first probe_file_bytes_max bytes of a regular file. None when it is not there, is not a regular file or cannot
@@ -23,6 +24,9 @@ std::optional<long long> read_number(const std::string& path);
 /// Names in a directory, sorted with numbers in number order (card2 before card10), without those that begin with a
 /// dot; at most probe_directory_entries_max of them. Empty when it cannot be read.
 std::vector<std::string> list_directory(const std::string& path);
+
+/// DIRECTORY/NAME.
+std::string entry_of(std::string directory, std::string_view name);
 
 /// Whether something of any kind is at the path, links followed.
 bool path_exists(const std::string& path);
