@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/store/store_engine.hpp"
+
+#include "core/store/wire_codec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace cpprun {
+namespace {
+
+// What a map's node costs beside the bytes of its key, roughly; so that many empty keys are counted too.
+constexpr std::size_t node_bytes = 96;
+
+constexpr const char* memory_fault = "the store's memory limit is reached";
+constexpr const char* counter_fault = "a counter's key holds no number";
+
+std::string decimal(std::int64_t number) {
+    return std::to_string(number);
+}
+
+bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+std::size_t bytes_of(const StoreRequest& request) {
+    std::size_t sum = request.key.size() + request.value.size() + node_bytes;
+    for (const auto key : request.keys) sum += key.size() + node_bytes;
+    for (const auto value : request.values) sum += value.size();
+    return sum;
+}
+
+}  // namespace
+
+struct StoreEngine::WaitNode : boost::intrusive::list_base_hook<> {
+    StoreClientState* client = nullptr;
+    Waiting::value_type* place = nullptr;
+};
+
+struct StoreWait {
+    std::size_t missing = 0;
+    std::vector<StoreEngine::WaitNode> nodes;
+    std::size_t counted_bytes = 0;
+};
+
+StoreClientState::StoreClientState() = default;
+StoreClientState::~StoreClientState() = default;
+
+StoreEngine::StoreEngine(MemoryCount& memory, std::size_t memory_bytes_max)
+    : memory_(memory), memory_bytes_max_(memory_bytes_max) {}
+
+StoreEngine::~StoreEngine() {
+    clear();
+}
+
+std::optional<std::int64_t> parse_counter(std::string_view text) {
+    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+    if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc()) return std::nullopt;
+    return number;
+}
+
+const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
+                               StoreDelivery& delivery) {
+    using Op = StoreOperation;
+    switch (request.operation) {
+        case Op::set:
+            if (!fits(bytes_of(request))) return memory_fault;
+            put(request.key, request.value, delivery);
+            return nullptr;
+        case Op::get:
+            if (const Blob* value = find(request.key)) {
+                reply.add_value(*value);
+            } else {
+                reply.add_u64(0);
+            }
+            return nullptr;
+        case Op::add:
+            return add(request, reply, delivery);
+        case Op::check:
+            reply.add(std::ranges::all_of(request.keys, [&](auto key) { return present(key); })
+                          ? store_reply::ready
+                          : store_reply::not_ready);
+            return nullptr;
+        case Op::wait:
+            if (!fits(bytes_of(request))) return memory_fault;
+            wait(client, request.keys, reply);
+            return nullptr;
+        case Op::compare_set:
+            if (!fits(bytes_of(request))) return memory_fault;
+            compare_set(request, reply, delivery);
+            return nullptr;
+        case Op::number_of_keys:
+            reply.add_u64(values_.size());
+            return nullptr;
+        case Op::remove:
+            reply.add_u64(remove(request, delivery) ? 1 : 0);
+            return nullptr;
+        case Op::append:
+            return append(request, delivery);
+        case Op::multi_get:
+            for (const auto key : request.keys) {
+                const Blob* value = find(key);
+                reply.add_value(value != nullptr ? *value : Blob());
+            }
+            return nullptr;
+        case Op::multi_set:
+            if (!fits(bytes_of(request))) return memory_fault;
+            for (std::size_t i = 0; i < request.keys.size(); ++i) put(request.keys[i], request.values[i], delivery);
+            return nullptr;
+        case Op::cancel_wait:
+            cancel_wait(client);
+            reply.add(store_reply::wait_cancelled);
+            return nullptr;
+        case Op::ping:
+            reply.add_u32(request.nonce);
+            return nullptr;
+        case Op::queue_push:
+            if (!fits(bytes_of(request))) return memory_fault;
+            queue_push(request, delivery);
+            return nullptr;
+        case Op::queue_pop:
+            queue_pop(request, reply);
+            return nullptr;
+        case Op::queue_length: {
+            const auto found = queues_.find(request.key);
+            reply.add_u64(found == queues_.end() ? 0 : found->second.size());
+            return nullptr;
+        }
+        case Op::list_keys:
+            list_keys(reply);
+            return nullptr;
+        case Op::barrier:
+            return barrier(client, request, reply, delivery);
+        case Op::watch:
+            watch(client, request, reply);
+            return nullptr;
+    }
+    return "unknown operation";
+}
+
+bool StoreEngine::fits(std::size_t more) const {
+    const std::size_t used = memory_.load(std::memory_order_relaxed);
+    return used <= memory_bytes_max_ && more <= memory_bytes_max_ - used;
+}
+
+const Blob* StoreEngine::find(std::string_view key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? nullptr : &found->second;
+}
+
+bool StoreEngine::present(std::string_view key) const {
+    return values_.contains(key) || queues_.contains(key);
+}
+
+void StoreEngine::store(std::string_view key, std::string_view value) {
+    Blob blob(value, memory_);
+    if (const auto found = values_.find(key); found != values_.end()) {
+        found->second = std::move(blob);
+        return;
+    }
+    values_.emplace(key, std::move(blob));
+    memory_.fetch_add(key.size() + node_bytes, std::memory_order_relaxed);
+}
+
+void StoreEngine::put(std::string_view key, std::string_view value, StoreDelivery& delivery) {
+    if (!watchers_.empty()) {
+        const Blob* found = find(key);
+        const Blob before = found != nullptr ? *found : Blob();
+        report_change(key, found != nullptr ? store_reply::watch_updated : store_reply::watch_created, before.view(),
+                      value, delivery);
+    }
+    store(key, value);
+    wake_all(key, delivery);
+}
+
+const char* StoreEngine::add(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery) {
+    if (!fits(bytes_of(request))) return memory_fault;
+    const Blob* value = find(request.key);
+    const auto before = value != nullptr ? parse_counter(value->view()) : std::int64_t{0};
+    if (!before) return counter_fault;
+    // Real servers wrap around.
+    const std::uint64_t sum = static_cast<std::uint64_t>(*before) + static_cast<std::uint64_t>(request.number);
+    put(request.key, decimal(static_cast<std::int64_t>(sum)), delivery);
+    reply.add_u64(sum);
+    return nullptr;
+}
+
+void StoreEngine::compare_set(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery) {
+    const Blob* value = find(request.key);
+    const bool matches = value != nullptr ? value->view() == request.expected : request.expected.empty();
+    if (matches) {
+        reply.add_u64(request.value.size());
+        reply.add(request.value);
+        put(request.key, request.value, delivery);
+    } else if (value != nullptr) {
+        reply.add_value(*value);
+        // Only those of an unfinished barrier can still wait for a key that is there; libuv releases them here too.
+        wake_all(request.key, delivery);
+    } else {
+        reply.add_u64(request.expected.size());
+        reply.add(request.expected);
+    }
+}
+
+const char* StoreEngine::append(const StoreRequest& request, StoreDelivery& delivery) {
+    const auto found = values_.find(request.key);
+    if (found == values_.end()) {
+        if (!fits(bytes_of(request))) return memory_fault;
+        put(request.key, request.value, delivery);
+        return nullptr;
+    }
+    // It may have to move to a larger place.
+    if (!fits(bytes_of(request) + 2 * found->second.view().size())) return memory_fault;
+    const Blob before = watchers_.empty() ? Blob() : found->second;
+    found->second.append(request.value, memory_);
+    report_change(request.key, store_reply::watch_updated, before.view(), found->second.view(), delivery);
+    wake_all(request.key, delivery);
+    return nullptr;
+}
+
+const char* StoreEngine::barrier(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
+                                 StoreDelivery& delivery) {
+    if (!fits(bytes_of(request))) return memory_fault;
+    const Blob* value = find(request.key);
+    const auto before = value != nullptr ? parse_counter(value->view()) : std::int64_t{0};
+    if (!before) return counter_fault;
+    const auto arrived = static_cast<std::int64_t>(static_cast<std::uint64_t>(*before) + 1);
+    store(request.key, decimal(arrived));
+    if (arrived < request.number) {
+        park(client, std::span(&request.key, 1));
+        return nullptr;
+    }
+    wake_all(request.key, delivery);
+    reply.add(store_reply::stop_waiting);
+    return nullptr;
+}
+
+void StoreEngine::queue_push(const StoreRequest& request, StoreDelivery& delivery) {
+    auto found = queues_.find(request.key);
+    if (found == queues_.end()) {
+        found = queues_.emplace(request.key, std::deque<Blob>()).first;
+        memory_.fetch_add(request.key.size() + node_bytes, std::memory_order_relaxed);
+    }
+    found->second.emplace_back(request.value, memory_);
+    wake_one(request.key, delivery);
+}
+
+void StoreEngine::queue_pop(const StoreRequest& request, ReplyBuffer& reply) {
+    const auto found = queues_.find(request.key);
+    if (found == queues_.end()) return reply.add_u64(0);
+    reply.add_u64(found->second.size());
+    reply.add_value(found->second.front());
+    found->second.pop_front();
+    if (!found->second.empty()) return;
+    queues_.erase(found);
+    memory_.fetch_sub(request.key.size() + node_bytes, std::memory_order_relaxed);
+}
+
+bool StoreEngine::remove(const StoreRequest& request, StoreDelivery& delivery) {
+    const auto found = values_.find(request.key);
+    if (found == values_.end()) return false;
+    report_change(request.key, store_reply::watch_deleted, found->second.view(), {}, delivery);
+    values_.erase(found);
+    memory_.fetch_sub(request.key.size() + node_bytes, std::memory_order_relaxed);
+    return true;
+}
+
+void StoreEngine::list_keys(ReplyBuffer& reply) const {
+    reply.add_u64(values_.size());
+    for (const auto& [key, value] : values_) {
+        reply.add_u64(key.size());
+        reply.add(key);
+    }
+}
+
+void StoreEngine::wait(StoreClientState& client, std::span<const std::string_view> keys, ReplyBuffer& reply) {
+    std::vector<std::string_view> missing;
+    for (const auto key : keys) {
+        if (!present(key)) missing.push_back(key);
+    }
+    if (missing.empty()) return reply.add(store_reply::stop_waiting);
+    park(client, missing);
+}
+
+void StoreEngine::park(StoreClientState& client, std::span<const std::string_view> keys) {
+    // One wait for each client: a second one takes the place of the first, as only one answer ever comes.
+    cancel_wait(client);
+    client.wait = std::make_unique<StoreWait>();
+    client.wait->missing = keys.size();
+    client.wait->nodes = std::vector<WaitNode>(keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        auto place = waiting_.find(keys[i]);
+        if (place == waiting_.end()) place = waiting_.emplace(keys[i], WaitList()).first;
+        WaitNode& node = client.wait->nodes[i];
+        node.client = &client;
+        node.place = &*place;
+        place->second.push_back(node);
+        client.wait->counted_bytes += keys[i].size() + node_bytes;
+    }
+    memory_.fetch_add(client.wait->counted_bytes, std::memory_order_relaxed);
+}
+
+void StoreEngine::cancel_wait(StoreClientState& client) {
+    if (!client.wait) return;
+    for (WaitNode& node : client.wait->nodes) {
+        if (!node.is_linked()) continue;
+        WaitList& list = node.place->second;
+        list.erase(list.iterator_to(node));
+        if (list.empty()) waiting_.erase(waiting_.find(node.place->first));
+    }
+    memory_.fetch_sub(client.wait->counted_bytes, std::memory_order_relaxed);
+    client.wait.reset();
+}
+
+bool StoreEngine::count_down(WaitNode& node, StoreDelivery& delivery) {
+    StoreClientState& client = *node.client;
+    if (--client.wait->missing > 0) return false;
+    memory_.fetch_sub(client.wait->counted_bytes, std::memory_order_relaxed);
+    client.wait.reset();
+    delivery.deliver(client, {&store_reply::stop_waiting, 1});
+    return true;
+}
+
+void StoreEngine::wake_all(std::string_view key, StoreDelivery& delivery) {
+    if (waiting_.empty()) return;
+    const auto found = waiting_.find(key);
+    if (found == waiting_.end()) return;
+    WaitList& list = found->second;
+    while (!list.empty()) {
+        WaitNode& node = list.front();
+        list.pop_front();
+        count_down(node, delivery);
+    }
+    waiting_.erase(found);
+}
+
+void StoreEngine::wake_one(std::string_view key, StoreDelivery& delivery) {
+    const auto found = waiting_.find(key);
+    if (found == waiting_.end()) return;
+    WaitList& list = found->second;
+    // One whose wait lacks other keys as well does not take the item: the next in the row may.
+    for (bool released = false; !list.empty() && !released;) {
+        WaitNode& node = list.front();
+        list.pop_front();
+        released = count_down(node, delivery);
+    }
+    if (list.empty()) waiting_.erase(found);
+}
+
+void StoreEngine::watch(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply) {
+    auto found = watchers_.find(request.key);
+    if (found == watchers_.end()) found = watchers_.emplace(request.key, std::vector<StoreClientState*>()).first;
+    if (std::ranges::find(found->second, &client) == found->second.end()) {
+        found->second.push_back(&client);
+        client.watched.emplace_back(request.key);
+    }
+    reply.add(store_reply::watch_registered);
+}
+
+void StoreEngine::report_change(std::string_view key, char kind, std::string_view before, std::string_view after,
+                                StoreDelivery& delivery) {
+    if (watchers_.empty()) return;
+    const auto found = watchers_.find(key);
+    if (found == watchers_.end()) return;
+    std::string event(1, kind);
+    for (const auto field : std::array{key, before, after}) {
+        append_u64(event, field.size());
+        event.append(field);
+    }
+    for (StoreClientState* client : found->second) delivery.deliver(*client, event);
+}
+
+void StoreEngine::forget(StoreClientState& client) {
+    cancel_wait(client);
+    for (const std::string& key : client.watched) {
+        const auto found = watchers_.find(key);
+        if (found == watchers_.end()) continue;
+        std::erase(found->second, &client);
+        if (found->second.empty()) watchers_.erase(found);
+    }
+    client.watched.clear();
+}
+
+void StoreEngine::clear() {
+    std::size_t counted = 0;
+    for (const auto& [key, value] : values_) counted += key.size() + node_bytes;
+    for (const auto& [key, queue] : queues_) counted += key.size() + node_bytes;
+    memory_.fetch_sub(counted, std::memory_order_relaxed);
+    ByKey<Blob>().swap(values_);
+    ByKey<std::deque<Blob>>().swap(queues_);
+}
+
+}  // namespace cpprun

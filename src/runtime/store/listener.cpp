@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/store/listener.hpp"
+
+#include "runtime/store/address.hpp"
+#include "runtime/store/port_owner.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <sys/socket.h>
+#include <system_error>
+
+namespace cpprun {
+namespace {
+
+// Enough to find one that two families have free, even where a job has most of the range.
+constexpr int free_port_tries = 128;
+
+struct Place {
+    SocketAddress address;
+    bool both_families = false;  // an IPv6 socket that takes IPv4 as well
+    bool optional = false;       // left out without a word where the machine lacks the family or the address
+};
+
+std::string error_text(int error) {
+    return std::generic_category().message(error);
+}
+
+bool is_lacking(int error) {
+    return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT || error == EPFNOSUPPORT;
+}
+
+void set_option(int fd, int level, int option, int value) {
+    setsockopt(fd, level, option, &value, sizeof value);
+}
+
+// Accepted sockets inherit all of these, so that a connection costs no further call.
+void prepare(int fd, const Place& place) {
+    constexpr int idle_seconds = 60;
+    constexpr int interval_seconds = 15;
+    constexpr int probes = 6;
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_seconds);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval_seconds);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (place.address.family() == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, place.both_families ? 0 : 1);
+}
+
+// Returns 0 or errno.
+int bind_one(const Place& place, std::uint16_t port, SocketFd& bound) {
+    SocketFd fd(socket(place.address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd.valid()) return errno;
+    prepare(fd.get(), place);
+    SocketAddress address = place.address;
+    address.set_port(port);
+    if (bind(fd.get(), address.data(), address.length) != 0) return errno;
+    bound = std::move(fd);
+    return 0;
+}
+
+Error bind_error(const Place& place, std::uint16_t port, int error) {
+    SocketAddress address = place.address;
+    address.set_port(port);
+    if (error != EADDRINUSE) return failure("cannot listen on " + endpoint_text(address) + ": " + error_text(error));
+    const std::string owner = port == 0 ? std::string() : port_owner(port);
+    return failure(
+        "cannot listen on " + endpoint_text(address) + ": address already in use" + (owner.empty() ? "" : " " + owner),
+        "choose another port, or 0 for any free one");
+}
+
+// Port 0 takes what the first place is given. None: that port is taken in a later place.
+Result<std::optional<BoundSockets>> bind_all(const std::vector<Place>& places, std::uint16_t port) {
+    BoundSockets bound;
+    bound.port = port;
+    int lacking = 0;
+    for (const Place& place : places) {
+        SocketFd fd;
+        const int error = bind_one(place, bound.port, fd);
+        if (error == EADDRINUSE && port == 0 && !bound.sockets.empty()) return std::optional<BoundSockets>();
+        if (place.optional && is_lacking(error)) {
+            lacking = error;
+            continue;
+        }
+        if (error != 0) return bind_error(place, bound.port, error);
+        bound.port = local_address(fd.get()).port();
+        bound.sockets.push_back(std::move(fd));
+    }
+    if (bound.sockets.empty()) return bind_error(places.front(), port, lacking);
+    return std::optional(std::move(bound));
+}
+
+Result<std::vector<Place>> places_of(const std::vector<std::string>& addresses) {
+    std::vector<Place> places;
+    for (const std::string& text : addresses) {
+        BOOST_OUTCOME_TRY(const auto address, parse_address(text, 0));
+        places.push_back({address, false, false});
+    }
+    return places;
+}
+
+Place place(const char* address, bool both_families) {
+    return {parse_address(address, 0).value(), both_families, true};
+}
+
+Result<BoundSockets> bind_places(const std::vector<Place>& places, std::uint16_t port) {
+    for (int tries = 0; tries < free_port_tries; ++tries) {
+        BOOST_OUTCOME_TRY(auto bound, bind_all(places, port));
+        if (bound) return std::move(*bound);
+    }
+    return failure("no port is free on all addresses to listen on", "name one");
+}
+
+}  // namespace
+
+Result<BoundSockets> bind_sockets(ListenScope scope, std::uint16_t port, const std::vector<std::string>& addresses) {
+    if (!addresses.empty()) {
+        BOOST_OUTCOME_TRY(const auto places, places_of(addresses));
+        return bind_places(places, port);
+    }
+    if (scope == ListenScope::loopback) return bind_places({place("127.0.0.1", false), place("::1", false)}, port);
+    // Where IPv6 is switched off, [::] can often be bound all the same and takes IPv4; without the family it cannot.
+    SocketFd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return bind_places({probe.valid() ? place("::", true) : place("0.0.0.0", false)}, port);
+}
+
+Result<void> start_listening(const SocketFd& socket) {
+    // The kernel cuts the queue down to net.core.somaxconn.
+    if (listen(socket.get(), INT_MAX) == 0) return boost::outcome_v2::success();
+    const int error = errno;
+    const SocketAddress address = local_address(socket.get());
+    const std::string owner = error == EADDRINUSE ? port_owner(address.port()) : std::string();
+    return failure("cannot listen on " + endpoint_text(address) + ": " +
+                       (error == EADDRINUSE ? "address already in use" : error_text(error)) +
+                       (owner.empty() ? "" : " " + owner),
+                   error == EADDRINUSE ? "choose another port, or 0 for any free one" : "");
+}
+
+Result<ReservedPort> reserve_port(std::uint16_t port) {
+    BOOST_OUTCOME_TRY(auto bound, bind_sockets(ListenScope::all, port));
+    return ReservedPort{std::move(bound.sockets.front()), bound.port};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/store/store_host.hpp"
+
+#include "runtime/store/tcp_store_server.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace cpprun {
+namespace {
+
+// Descriptors that the rest of the process needs: pipes, logs, epoll sets.
+constexpr std::size_t descriptors_kept_free = 512;
+
+std::size_t default_connections_max() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+    const auto soft = static_cast<std::size_t>(limit.rlim_cur);
+    return soft - std::min(descriptors_kept_free, soft / 4);
+}
+
+std::size_t default_memory_max() {
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page <= 0) return std::size_t{1} << 32U;
+    return static_cast<std::size_t>(pages) / 2 * static_cast<std::size_t>(page);
+}
+
+Result<StoreServerSettings> settings_of(const ListenSpec& spec) {
+    StoreServerSettings settings;
+    settings.limits.request_bytes = spec.request_bytes_max;
+    settings.limits.memory_bytes = spec.memory_bytes_max != 0 ? spec.memory_bytes_max : default_memory_max();
+    settings.connections_max = spec.connections_max != 0 ? spec.connections_max : default_connections_max();
+    settings.handshake_timeout = spec.handshake_timeout;
+    if (spec.legacy) settings.legacy = StoreGeneration::a_or_b;
+    for (const std::string& text : spec.allow_cidrs) {
+        BOOST_OUTCOME_TRY(const auto range, Cidr::parse(text));
+        settings.allowed.push_back(range);
+    }
+    return settings;
+}
+
+// Signals are for the process's main thread.
+std::jthread quiet_thread(StoreLoop& loop) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::jthread thread([&loop] { loop.run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread.native_handle(), "cpprun-store");
+    return thread;
+}
+
+void refuse_queued(const SocketFd& listener) {
+    for (;;) {
+        const SocketFd refused(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!refused.valid()) return;
+    }
+}
+
+}  // namespace
+
+struct StoreHost::Parts {
+    Parts(StoreServerSettings settings, StoreLog log) : shared(std::move(settings), std::move(log)) {}
+
+    StoreServerShared shared;
+    BoundSockets bound;
+    std::vector<std::unique_ptr<StoreLoop>> loops;
+    std::vector<std::jthread> threads;
+    std::mutex reset_mutex;
+};
+
+StoreHost::StoreHost(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Result<std::unique_ptr<StoreHost>> StoreHost::start(const ListenSpec& spec, StoreLog log) {
+    BOOST_OUTCOME_TRY(auto settings, settings_of(spec));
+    auto parts = std::make_unique<Parts>(std::move(settings), std::move(log));
+    BOOST_OUTCOME_TRY(parts->bound, bind_sockets(spec.scope, spec.port, spec.bind_addresses));
+    std::vector<StoreLoop*> peers;
+    for (int i = 0; i < std::max(spec.threads, 1); ++i) {
+        BOOST_OUTCOME_TRY(auto loop, StoreLoop::make(parts->shared));
+        peers.push_back(loop.get());
+        parts->loops.push_back(std::move(loop));
+    }
+    for (const SocketFd& socket : parts->bound.sockets) {
+        BOOST_OUTCOME_TRY(start_listening(socket));
+        parts->loops.front()->accept_from(socket, peers);
+    }
+    for (const auto& loop : parts->loops) parts->threads.push_back(quiet_thread(*loop));
+    return std::unique_ptr<StoreHost>(new StoreHost(std::move(parts)));
+}
+
+StoreHost::~StoreHost() {
+    for (const auto& loop : parts_->loops) loop->stop();
+    parts_->threads.clear();
+}
+
+std::uint16_t StoreHost::port() const {
+    return parts_->bound.port;
+}
+
+void StoreHost::reset() {
+    const std::scoped_lock lock(parts_->reset_mutex);
+    for (const auto& loop : parts_->loops) loop->freeze();
+    for (const SocketFd& socket : parts_->bound.sockets) refuse_queued(socket);
+    {
+        const std::scoped_lock engine_lock(parts_->shared.engine_mutex);
+        parts_->shared.engine.clear();
+    }
+    for (const auto& loop : parts_->loops) loop->thaw();
+}
+
+StoreStatistics StoreHost::statistics() const {
+    const std::scoped_lock lock(parts_->shared.engine_mutex);
+    return {parts_->shared.connections, parts_->shared.engine.number_of_keys(), parts_->shared.engine.awaited_keys(),
+            parts_->shared.memory};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/store/store_engine.hpp"
+
+#include "unit/store/session_harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+namespace cpprun::test {
+namespace {
+
+using namespace std::string_literals;
+using Op = StoreOperation;
+
+const std::string released("\0", 1);
+
+TEST(StoreEngine, CompareSetFollowsTheOddRowsOfTheRealServer) {
+    StoreHarness store;
+    EXPECT_EQ(store.compare_set("k", "expected", "new"), "expected") << "missing key: the caller's own words come back";
+    EXPECT_EQ(store.engine.number_of_keys(), 0U);
+    EXPECT_EQ(store.compare_set("k", "", "one"), "one");
+    EXPECT_EQ(store.compare_set("k", "other", "two"), "one");
+    EXPECT_EQ(store.compare_set("k", "one", "two"), "two");
+    store.set("e", "");
+    EXPECT_EQ(store.compare_set("e", "", "x"), "x") << "an empty value equals an empty expectation";
+}
+
+TEST(StoreEngine, CountersAreDecimalTextReadAsStrtollReadsIt) {
+    StoreHarness store;
+    EXPECT_EQ(store.add("new", 0), "0");
+    EXPECT_EQ(store.get("new"), "0");
+    for (const auto& [text, sum] : {std::pair{"12abc", "13"}, {" +7", "8"}, {"0x10", "1"}, {"\t-4", "-3"}}) {
+        store.set("n", text);
+        EXPECT_EQ(store.add("n", 1), sum) << text;
+    }
+    store.set("n", std::to_string(std::numeric_limits<std::int64_t>::max()));
+    EXPECT_EQ(store.add("n", 1), std::to_string(std::numeric_limits<std::int64_t>::min())) << "the sum wraps around";
+}
+
+TEST(StoreEngine, AddToWhatIsNoNumberClosesTheClientAndChangesNothing) {
+    for (const char* text : {"", "abc", "+-3", "-", "99999999999999999999"}) {
+        StoreHarness store;
+        store.set("n", text);
+        EXPECT_EQ(store.add("n", 1, 2), "no reply") << text;
+        EXPECT_TRUE(store.rejected(2)) << text;
+        EXPECT_EQ(store.get("n"), text);
+    }
+}
+
+TEST(StoreEngine, GetOfAMissingKeyIsEmptyAndKeepsTheConnection) {
+    StoreHarness store;
+    EXPECT_EQ(store.get("nothing"), "");
+    EXPECT_FALSE(store.rejected(1));
+}
+
+TEST(StoreEngine, AWaitIsReleasedByWhateverCreatesTheKey) {
+    const std::vector<StoreRequest> creators = {
+        {.operation = Op::set, .key = "k"},        {.operation = Op::add, .key = "k", .number = 0},
+        {.operation = Op::append, .key = "k"},     {.operation = Op::compare_set, .key = "k", .value = "x"},
+        {.operation = Op::queue_push, .key = "k"}, {.operation = Op::barrier, .key = "k", .number = 1},
+    };
+    for (const StoreRequest& creator : creators) {
+        StoreHarness store;
+        EXPECT_EQ(store.wait(2, {"k"}), "");
+        store.ask(1, creator);
+        EXPECT_EQ(store.read(2), released) << store_operation_name(creator.operation);
+        EXPECT_EQ(store.engine.awaited_keys(), 0U);
+    }
+}
+
+TEST(StoreEngine, AFailedCompareSetOnAMissingKeyReleasesNobody) {
+    StoreHarness store;
+    store.wait(2, {"k"});
+    store.compare_set("k", "expected", "new");
+    EXPECT_EQ(store.read(2), "");
+}
+
+TEST(StoreEngine, AKeyThatWasSetAndDeletedStillCountsAsSeen) {
+    StoreHarness store;
+    store.wait(2, {"a", "b"});
+    store.set("a", "1");
+    store.ask(1, {.operation = Op::remove, .key = "a"});
+    EXPECT_EQ(store.read(2), "");
+    store.set("b", "1");
+    EXPECT_EQ(store.read(2), released);
+}
+
+TEST(StoreEngine, TheSameKeyTwiceInAWaitIsHarmless) {
+    StoreHarness store;
+    store.wait(2, {"a", "a", "a"});
+    store.set("a", "1");
+    EXPECT_EQ(store.read(2), released);
+    store.set("a", "2");
+    EXPECT_EQ(store.read(2), "");
+}
+
+TEST(StoreEngine, ACancelIsAnsweredOnceAndNothingFollowsIt) {
+    StoreHarness store;
+    store.wait(2, {"k"});
+    EXPECT_EQ(store.ask(2, {.operation = Op::cancel_wait}), "\x01");
+    store.set("k", "1");
+    EXPECT_EQ(store.read(2), "");
+    EXPECT_EQ(store.ask(2, {.operation = Op::cancel_wait}), "\x01") << "also with nothing to cancel";
+}
+
+TEST(StoreEngine, ACancelThatComesTooLateIsAnsweredAfterTheRelease) {
+    StoreHarness store;
+    store.wait(2, {"k"});
+    store.set("k", "1");
+    EXPECT_EQ(store.ask(2, {.operation = Op::cancel_wait}), "\0\x01"s);
+}
+
+TEST(StoreEngine, OfTwoWaitsOnOneConnectionOnlyTheLastIsAnswered) {
+    StoreHarness store;
+    store.wait(2, {"a"});
+    store.wait(2, {"b"});
+    store.set("a", "1");
+    EXPECT_EQ(store.read(2), "");
+    store.set("b", "1");
+    EXPECT_EQ(store.read(2), released);
+}
+
+TEST(StoreEngine, AClientThatLeavesTakesItsWaitAlong) {
+    StoreHarness store;
+    store.wait(2, {"k", "l"});
+    store.leave(2);
+    EXPECT_EQ(store.engine.awaited_keys(), 0U);
+    store.set("k", "1");
+}
+
+TEST(StoreEngine, ABarrierReleasesAllWhenTheLastArrives) {
+    StoreHarness store;
+    EXPECT_EQ(store.wait(9, {"b"}), "") << "a plain wait from before the first arrival";
+    EXPECT_EQ(store.barrier(1, "b", 3), "");
+    EXPECT_EQ(store.barrier(2, "b", 3), "");
+    EXPECT_EQ(store.read(9), "");
+    EXPECT_EQ(store.barrier(3, "b", 3), released);
+    EXPECT_EQ(store.read(1) + store.read(2) + store.read(9), "\0\0\0"s);
+    EXPECT_EQ(store.barrier(4, "b", 3), released) << "the count is never reset";
+    EXPECT_EQ(store.get("b"), "4");
+}
+
+TEST(StoreEngine, ABarrierOfOneOrLessPassesAtOnce) {
+    StoreHarness store;
+    for (const std::int64_t size : {1, 0, -5}) EXPECT_EQ(store.barrier(1, "b", size), released);
+}
+
+TEST(StoreEngine, ABarrierOnWhatIsNoNumberClosesTheClient) {
+    StoreHarness store;
+    store.set("b", "text");
+    EXPECT_EQ(store.barrier(2, "b", 2), "");
+    EXPECT_TRUE(store.rejected(2));
+}
+
+TEST(StoreEngine, TwoBarriersOnOneConnectionAreTwoArrivals) {
+    StoreHarness store;
+    EXPECT_EQ(store.barrier(1, "b", 2), "");
+    EXPECT_EQ(store.barrier(1, "b", 2), "\0\0"s);
+}
+
+TEST(StoreEngine, ASetOnTheBarriersKeyReleasesItEarly) {
+    StoreHarness store;
+    store.barrier(1, "b", 3);
+    store.set("b", "7", 2);
+    EXPECT_EQ(store.read(1), released);
+}
+
+TEST(StoreEngine, AQueueIsFirstInFirstOutAndApartFromTheKeyOfItsName) {
+    StoreHarness store;
+    store.push("q", "one");
+    store.push("q", "two");
+    store.set("q", "value");
+    EXPECT_EQ(store.engine.number_of_keys(), 1U);
+    EXPECT_EQ(store.pop("q"), "one");
+    EXPECT_EQ(store.pop("q"), "two");
+    EXPECT_EQ(store.pop("q"), "empty");
+    EXPECT_EQ(store.get("q"), "value");
+}
+
+TEST(StoreEngine, APushReleasesTheLongestWaitingClientOnly) {
+    StoreHarness store;
+    store.wait(2, {"q"});
+    store.wait(3, {"q"});
+    store.push("q", "x");
+    EXPECT_EQ(store.read(2), released);
+    EXPECT_EQ(store.read(3), "");
+    store.push("q", "y");
+    EXPECT_EQ(store.read(3), released);
+}
+
+TEST(StoreEngine, AReleasedQueueWaiterLeavesNothingBehind) {
+    // The real server keeps it in the queue's list, and a later push then counts against another wait of that client.
+    StoreHarness store;
+    store.wait(2, {"q"});
+    store.push("q", "x");
+    store.read(2);
+    store.pop("q", 2);
+    store.wait(2, {"other"});
+    store.wait(3, {"q"});
+    store.push("q", "y");
+    EXPECT_EQ(store.read(2), "") << "its key is still missing";
+    EXPECT_EQ(store.read(3), released);
+}
+
+TEST(StoreEngine, AWaitForAFilledQueueAndAMissingKeyEndsWithTheKey) {
+    StoreHarness store;
+    store.push("q", "x");
+    store.wait(2, {"q", "k"});
+    store.set("k", "1");
+    EXPECT_EQ(store.read(2), released);
+}
+
+TEST(StoreEngine, APushPassesOverAWaitThatLacksAnotherKeyToo) {
+    StoreHarness store;
+    store.wait(2, {"q", "k"});
+    store.wait(3, {"q"});
+    store.push("q", "x");
+    EXPECT_EQ(store.read(3), released) << "nobody sleeps beside a filled queue";
+    store.set("k", "1");
+    EXPECT_EQ(store.read(2), released);
+}
+
+TEST(StoreEngine, CheckCountsAFilledQueueAsPresentAndAnEmptiedOneNot) {
+    StoreHarness store;
+    const std::vector<std::string_view> keys{"q"};
+    const StoreRequest check{.operation = Op::check, .keys = keys};
+    store.push("q", "x");
+    EXPECT_EQ(store.ask(1, check), released);
+    store.pop("q");
+    EXPECT_EQ(store.ask(1, check), "\x01");
+}
+
+TEST(StoreEngine, AppendGrowsAValueWithoutTouchingRepliesOnTheirWay) {
+    MemoryCount memory{0};
+    {
+        Blob value(std::string(5000, 'a'), memory);
+        ReplyBuffer reply;
+        reply.add_value(value);
+        value.append("more", memory);
+        EXPECT_EQ(value.view().size(), 5004U);
+        EXPECT_EQ(flat(reply).size(), 5008U);
+        for (int i = 0; i < 1000; ++i) value.append("0123456789", memory);
+        EXPECT_EQ(value.view().size(), 15004U);
+    }
+    EXPECT_EQ(memory, 0U);
+}
+
+TEST(StoreEngine, RefusesWhatDoesNotFitIntoItsMemoryAndKeepsServing) {
+    StoreHarness store({.memory_bytes = 100'000});
+    store.set("k", std::string(60'000, 'x'));
+    store.set("l", std::string(60'000, 'x'), 2);
+    EXPECT_TRUE(store.rejected(2));
+    EXPECT_NE(store.fault(2).find("memory limit"), std::string::npos);
+    EXPECT_EQ(store.get("k").size(), 60'000U);
+    store.ask(1, {.operation = Op::remove, .key = "k"});
+    store.set("l", std::string(60'000, 'x'), 3);
+    EXPECT_FALSE(store.rejected(3)) << "room again";
+}
+
+TEST(StoreEngine, CountsEveryByteItTookAndGivesItBack) {
+    StoreHarness store;
+    std::mt19937 random(7);
+    const std::vector<std::string> names{"a", "b", "c", "d"};
+    for (int i = 0; i < 20'000; ++i) {
+        const std::string& key = names[random() % names.size()];
+        const int client = 1 + static_cast<int>(random() % 5);
+        switch (random() % 9) {
+            case 0:
+                store.set(key, std::string(random() % 5000, 'v'), client);
+                break;
+            case 1:
+                store.ask(client, {.operation = Op::append, .key = key, .value = "tail"});
+                break;
+            case 2:
+                store.push(key, "item", client);
+                break;
+            case 3:
+                store.pop(key, client);
+                break;
+            case 4:
+                store.wait(client, {"missing", key});
+                break;
+            case 5:
+                store.ask(client, {.operation = Op::cancel_wait});
+                break;
+            case 6:
+                store.ask(client, {.operation = Op::remove, .key = key});
+                break;
+            case 7:
+                store.leave(client);
+                break;
+            default:
+                store.get(key, client);
+                break;
+        }
+    }
+    for (int client = 1; client <= 5; ++client) {
+        store.read(client);
+        store.leave(client);
+    }
+    EXPECT_GT(store.memory, 0U);
+    store.engine.clear();
+    EXPECT_EQ(store.memory, 0U);
+    EXPECT_EQ(store.engine.awaited_keys(), 0U);
+}
+
+TEST(StoreEngine, HoldsAMillionSmallKeysInLessThan200Megabytes) {
+    StoreHarness store;
+    for (int i = 0; i < 1'000'000; ++i) store.set("/key/" + std::to_string(i), std::to_string(i));
+    EXPECT_EQ(store.engine.number_of_keys(), 1'000'000U);
+    EXPECT_LT(store.memory, 200'000'000U);
+}
+
+}  // namespace
+}  // namespace cpprun::test
