@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A store for tests in other languages. Arguments: [loopback|all|reserve] [port]; with "reserve" it only holds a port.
+// Prints its port; then one command on each line
+// of its input: "reset" and "stats" are answered with one line, "quit" or the end of the input ends it.
+#include "runtime/store/store_host.hpp"
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+int main(int argc, char** argv) {
+    if (argc > 1 && std::string(argv[1]) == "reserve") {
+        const auto reserved = cpprun::reserve_port();
+        if (!reserved) return 1;
+        std::cout << reserved.value().port << std::endl;
+        return static_cast<int>(std::cin.get() == 'x');
+    }
+    cpprun::ListenSpec spec;
+    if (argc > 1 && std::string(argv[1]) == "all") spec.scope = cpprun::ListenScope::all;
+    if (argc > 2) spec.port = static_cast<std::uint16_t>(std::atoi(argv[2]));
+    const auto log = [](cpprun::StoreLogLevel, const std::string& line) { std::cerr << line << std::endl; };
+    const auto host = cpprun::StoreHost::start(spec, log);
+    if (!host) {
+        std::cerr << host.error().message << std::endl;
+        return 1;
+    }
+    std::cout << host.value()->port() << std::endl;
+    for (std::string line; std::getline(std::cin, line) && line != "quit";) {
+        if (line == "reset") {
+            host.value()->reset();
+            std::cout << "done" << std::endl;
+        } else if (line == "stats") {
+            const auto statistics = host.value()->statistics();
+            std::cout << statistics.connections << ' ' << statistics.keys << ' ' << statistics.memory_bytes
+                      << std::endl;
+        }
+    }
+    return 0;
+}
