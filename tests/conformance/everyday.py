@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Deliberate differences that show in many scenarios. Each function looks at a pair of observations, takes its own
+difference out of both, and says whether it was there. It takes out nothing else: what remains must be equal."""
+import re
+
+OMP_LINE = re.compile(r"OMP_NUM_THREADS")
+EMPTY_FOLDER = re.compile(r"^d\S+ tmp/torchelastic_")
+
+
+
+def launcher_traceback(theirs, ours):
+    """torchrun shows Python frames before the last line of an exception; cpprun has none."""
+    extra = theirs["stderr"].count("<TRACEBACK>") - ours["stderr"].count("<TRACEBACK>")
+    for _ in range(max(extra, 0)):
+        position = len(theirs["stderr"]) - 1 - theirs["stderr"][::-1].index("<TRACEBACK>")
+        del theirs["stderr"][position]
+    return extra > 0
+
+
+def usage_text(theirs, ours):
+    """torchrun prints its usage before a usage error; cpprun prints the error alone."""
+    if "<USAGE>" in theirs["stderr"] and "<USAGE>" not in ours["stderr"]:
+        theirs["stderr"].remove("<USAGE>")
+        return True
+    return False
+
+
+def omp_one_line(theirs, ours):
+    """torchrun's OMP_NUM_THREADS banner has four lines; cpprun's notice is one."""
+    lines = theirs["stderr"]
+    banner = next((i for i, line in enumerate(lines) if "Setting OMP_NUM_THREADS environment variable" in line), None)
+    notice = [i for i, line in enumerate(ours["stderr"]) if OMP_LINE.search(line)]
+    if banner is None or len(notice) != 1:
+        return False
+    del lines[banner - 2:banner + 2]
+    del ours["stderr"][notice[0]]
+    return True
+
+
+def master_address(theirs, ours):
+    """On one node torchrun names the host in MASTER_ADDR; cpprun, whose store listens on loopback only, 127.0.0.1."""
+    shown = False
+    for name in theirs["workers"].keys() & ours["workers"].keys():
+        their_env, our_env = (side["workers"][name].get("env", {}) for side in (theirs, ours))
+        if their_env.get("MASTER_ADDR") == "<FQDN>" and our_env.get("MASTER_ADDR") == "127.0.0.1":
+            del their_env["MASTER_ADDR"], our_env["MASTER_ADDR"]
+            shown = True
+    return shown
+
+
+def temporary_folder(theirs, ours):
+    """torchrun leaves an empty folder tree in the temporary folder; cpprun removes it."""
+    mine = [line for line in ours["files"] if " tmp/torchelastic_" in line]
+    left = [line for line in theirs["files"] if " tmp/torchelastic_" in line]
+    if mine or not left or not all(EMPTY_FOLDER.match(line) for line in left):
+        return False
+    theirs["files"] = [line for line in theirs["files"] if line not in left]
+    return True
+
+
+EVERYDAY = {
+    "launcher-traceback": launcher_traceback,
+    "usage-text": usage_text,
+    "omp-one-line": omp_one_line,
+    "master-address": master_address,
+    "temporary-folder": temporary_folder,
+}
+
+
+def explain(theirs, ours):
+    """Ids of the everyday differences that this pair shows; both observations are changed in place."""
+    return {name for name, take_out in EVERYDAY.items() if take_out(theirs, ours)}
