@@ -1,24 +1,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torchrun showed, kept in recorded/<torch version>.json. CPPRUN_RECORDED=use reads it where no torchrun can run;
-CPPRUN_RECORDED=write runs torchrun and keeps the result. By default torchrun runs, and nothing is read or kept."""
+"""What torchrun showed, kept in recorded/<torch version>.json, so that not each launch must be made again.
+
+CPPRUN_RECORDED says how the record is used:
+  mixed   (default) one scenario in three, chosen by its name, runs the real torchrun; the others use the record, where
+          there is one for this version of torch
+  never   every scenario runs the real torchrun
+  use     none does: for machines without torch
+  write   every scenario runs the real torchrun, and the record is written anew"""
 import fcntl
+import functools
 import json
 import os
 import pathlib
 import subprocess
+import zlib
 
 from harness import launchers
 
 FOLDER = pathlib.Path(__file__).parent / "recorded"
+MODES = ("mixed", "never", "use", "write")
 
 
 def mode():
-    chosen = os.environ.get("CPPRUN_RECORDED", "")
-    if chosen not in ("", "use", "write"):
-        raise ValueError(f"CPPRUN_RECORDED={chosen}: not `use` or `write`")
+    chosen = os.environ.get("CPPRUN_RECORDED") or "mixed"
+    if chosen not in MODES:
+        raise ValueError(f"CPPRUN_RECORDED={chosen}: not one of {', '.join(MODES)}")
     return chosen
 
 
+def use_record(name):
+    """Whether this scenario's torchrun side comes from the record."""
+    if mode() == "mixed":
+        return zlib.crc32(name.encode()) % 3 != 0 and name in _known()
+    return mode() == "use"
+
+
+@functools.cache
 def version():
     """Of the torch that is compared with: CPPRUN_RECORDED_VERSION, else the one beside torchrun."""
     given = os.environ.get("CPPRUN_RECORDED_VERSION")
@@ -29,18 +46,23 @@ def version():
     return subprocess.run([python, "-c", line], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def _path():
+    return FOLDER / f"{version()}.json"
+
+
+def _known():
+    return json.loads(_path().read_text()) if _path().exists() else {}
+
+
 def read(name):
-    path = FOLDER / f"{version()}.json"
-    known = json.loads(path.read_text())
+    known = _known()
     if name not in known:
-        raise KeyError(f"{path.name} has no scenario '{name}': record it with CPPRUN_RECORDED=write")
+        raise KeyError(f"{_path().name} has no scenario '{name}': record it with CPPRUN_RECORDED=write")
     return known[name]
 
 
 def write(name, observation):
-    path = FOLDER / f"{version()}.json"
-    with open(path.with_suffix(".lock"), "w") as lock:
+    with open(_path().with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        known = json.loads(path.read_text()) if path.exists() else {}
-        known[name] = observation
-        path.write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=True) + "\n")
+        known = _known() | {name: observation}
+        _path().write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=True) + "\n")

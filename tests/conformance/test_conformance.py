@@ -15,7 +15,7 @@ from observe import observe
 
 
 def _of_torchrun(scenario):
-    if recorded.mode() == "use":
+    if recorded.use_record(scenario.name):
         return recorded.read(scenario.name)
     observation = json.loads(json.dumps(normalise.observation(observe(scenario, "torchrun"), scenario)))
     if recorded.mode() == "write":
