@@ -32,7 +32,9 @@ def omp_one_line(theirs, ours):
     notice = [i for i, line in enumerate(ours["stderr"]) if OMP_LINE.search(line)]
     if banner is None or len(notice) != 1:
         return False
-    del lines[banner - 2:banner + 2]
+    del lines[banner]
+    for frame in ("W| ", "W| " + "*" * 41, "W| " + "*" * 41):
+        lines.remove(frame)
     del ours["stderr"][notice[0]]
     return True
 

@@ -33,6 +33,11 @@ def _text_rules(seen):
         (r"(time      : )(?!1970)\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d", r"\1<TIME>"),
         (r'("?timestamp"?: "?)[1-9]\d{9}\b', r"\1<EPOCH>"),
         (r"(Elapsed: )[\d.e-]+", r"\1<SECONDS>"),
+        (r'("worker_id": ")\d+"', r'\1<PID>"'),
+        (r'(worker_pid\\": \[)\d+', r"\1<PID>"),
+        (r'("total_run_time": )\d+', r"\1<S>"),
+        (r'("duration_ms": )[\d.]+', r"\1<MS>"),
+        (r"pytorch-errorfile-\w{8}", "pytorch-errorfile-<RANDOM>"),
         (r"line \d+, in wrapper", "line <N>, in wrapper"),
     ]
 
