@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/logs/copier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace cpprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t chunk_bytes = std::size_t{64} << 10U;
+
+/// A stream that is written to faster than this is read in portions, which spares both sides most of the wake-ups.
+constexpr auto portion_time = 1ms;
+
+/// How soon after a write, and how often, to look whether the disk is full.
+constexpr auto disk_check_delay = 200ms;
+constexpr auto disk_check_interval = 1s;
+
+std::string reason(int error) {
+    return std::generic_category().message(error);
+}
+
+std::uint64_t size_of(int file) {
+    struct stat status {};
+    return ::fstat(file, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+bool disk_is_full(int file) {
+    struct statvfs disk {};
+    if (::fstatvfs(file, &disk) != 0 || disk.f_blocks == 0) return false;
+    return (::geteuid() == 0 ? disk.f_bfree : disk.f_bavail) == 0;
+}
+
+/// 0, or the error that left some of it unwritten.
+int write_whole(int file, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t bytes = ::write(file, text.data(), text.size());
+        if (bytes >= 0) {
+            text.remove_prefix(static_cast<std::size_t>(bytes));
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+std::vector<Console> make_consoles(const TailOptions& options) {
+    std::vector<Console> consoles;
+    consoles.emplace_back(options.stdout_fd, "stdout");
+    if (!same_console(options.stdout_fd, options.stderr_fd)) consoles.emplace_back(options.stderr_fd, "stderr");
+    return consoles;
+}
+
+std::optional<LineFilter> make_filter(const TailStream& stream) {
+    if (!stream.shown || !stream.filtered_file || stream.filters.empty()) return std::nullopt;
+    return LineFilter(stream.prefix, stream.filters);
+}
+
+}  // namespace
+
+Copier::Followed::Followed(Follow request, Console* shown_on)
+    : stream(std::move(request.stream)),
+      file(std::move(request.file)),
+      console(shown_on),
+      prefixer(stream.prefix),
+      filter(make_filter(stream)) {}
+
+Copier::Copier(const TailOptions& options, Reports reports)
+    : options_(options),
+      reports_(std::move(reports)),
+      consoles_(make_consoles(options)),
+      watch_(options.use_inotify),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      chunk_(chunk_bytes) {
+    if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+void Copier::send(Request request) {
+    {
+        const std::lock_guard lock(requests_mutex_);
+        requests_.push_back(std::move(request));
+    }
+    ::eventfd_write(wake_.get(), 1);
+}
+
+void Copier::quit() {
+    quit_ = true;
+    ::eventfd_write(wake_.get(), 1);
+}
+
+bool Copier::ended_within(std::chrono::milliseconds bound) {
+    return ended_future_.wait_for(bound) == std::future_status::ready;
+}
+
+void Copier::run() {
+    while (!quit_) {
+        now_ = Clock::now();
+        take_requests();
+        look_at_polled_files();
+        copy_round();
+        show_quiet_lines();
+        retire_drained_streams();
+        write_consoles();
+        complete_drains();
+        if (disk_check_due_ && now_ >= *disk_check_due_) check_for_full_disk();
+        wait();
+    }
+    write_consoles();
+    ended_.set_value();
+}
+
+void Copier::take_requests() {
+    std::vector<Request> taken;
+    {
+        const std::lock_guard lock(requests_mutex_);
+        taken.swap(requests_);
+    }
+    for (Request& request : taken) {
+        std::visit([this](auto& one) { accept(std::move(one)); }, request);
+    }
+}
+
+void Copier::accept(Follow request) {
+    Console* console = nullptr;
+    if (request.stream.shown) console = request.stream.stream == Std::err ? &consoles_.back() : &consoles_.front();
+    Followed& followed = followed_.emplace_back(std::move(request), console);
+    followed.polled = !watch_.suits(followed.file.get());
+    if (followed.polled) ++polled_;
+    followed.token = ++next_token_;
+    by_token_[followed.token] = &followed;
+}
+
+void Copier::accept(Drain request) {
+    check_for_full_disk();
+    Draining& draining = draining_[request.id];
+    for (Followed& followed : followed_) {
+        if (followed.limit) continue;
+        followed.drain_id = request.id;
+        followed.limit = size_of(followed.file.get());
+        if (*followed.limit < followed.offset) followed.offset = 0;  // truncated, see at_end()
+        followed.dirty = true;
+        followed.not_before = {};
+        ++draining.streams_left;
+    }
+}
+
+bool Copier::is_read(const Followed& followed) const {
+    return followed.console != nullptr && (!followed.console->failed() || followed.filter);
+}
+
+bool Copier::is_done(const Followed& followed) const {
+    return followed.limit && (!is_read(followed) || followed.offset >= *followed.limit);
+}
+
+bool Copier::has_room(const Followed& followed) const {
+    return followed.console == nullptr || followed.console->failed() || followed.console->has_room();
+}
+
+void Copier::copy_round() {
+    // The first is the last next time: a console that never has room for all is shared fairly.
+    if (followed_.size() > 1) followed_.splice(followed_.end(), followed_, followed_.begin());
+    for (Followed& followed : followed_) {
+        if (followed.dirty && now_ >= followed.not_before && has_room(followed)) copy_some(followed);
+    }
+}
+
+void Copier::copy_some(Followed& followed) {
+    if (!is_read(followed)) {
+        followed.dirty = false;
+        if (followed.console == nullptr && !followed.armed) arm(followed);
+        return;
+    }
+    if (is_done(followed)) return;
+    std::uint64_t wanted = chunk_bytes;
+    if (followed.limit) wanted = std::min(wanted, *followed.limit - followed.offset);
+    const ssize_t bytes = ::pread(followed.file.get(), chunk_.data(), wanted, static_cast<off_t>(followed.offset));
+    if (bytes < 0 && errno == EINTR) return;
+    if (bytes < 0) {
+        report_once(followed.stream.path, "cannot read " + followed.stream.path + ": " + reason(errno));
+        followed.dirty = false;
+        if (followed.limit) followed.limit = followed.offset;
+        return;
+    }
+    const auto count = static_cast<std::size_t>(bytes);
+    if (count > 0) take_bytes(followed, std::string_view(chunk_.data(), count));
+    if (count < wanted) at_end(followed, count == 0);
+}
+
+void Copier::take_bytes(Followed& followed, std::string_view bytes) {
+    followed.offset += bytes.size();
+    if (bytes.size() < chunk_bytes && now_ - followed.last_read < portion_time && !followed.limit) {
+        followed.not_before = now_ + portion_time;
+    }
+    followed.last_read = now_;
+    followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.feed(bytes, out); });
+    followed.quiet_at.reset();
+    if (followed.prefixer.has_partial()) followed.quiet_at = now_ + options_.quiet_time;
+    if (followed.filter) {
+        followed.filter->feed(bytes, filtered_text_);
+        write_filtered(followed);
+    }
+    expect_full_disk_check();
+}
+
+void Copier::at_end(Followed& followed, bool nothing_read) {
+    const std::uint64_t size = nothing_read ? size_of(followed.file.get()) : followed.offset;
+    if (size < followed.offset) {
+        // Somebody has truncated the file, as a shell's `> /dev/stdout` does: what it holds now is new.
+        followed.offset = 0;
+        if (followed.limit) followed.limit = size;
+        return;
+    }
+    if (followed.limit && nothing_read) followed.limit = followed.offset;
+    if (!followed.armed) {
+        arm(followed);
+    } else if (nothing_read) {
+        followed.dirty = false;
+    }
+}
+
+void Copier::arm(Followed& followed) {
+    followed.armed = true;
+    if (followed.polled || watch_.arm(followed.file.get(), followed.token)) return;
+    followed.polled = true;
+    ++polled_;
+}
+
+void Copier::show_quiet_lines() {
+    for (Followed& followed : followed_) {
+        if (!followed.quiet_at || now_ < *followed.quiet_at || !has_room(followed)) continue;
+        followed.quiet_at.reset();
+        followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.show_partial(out); });
+    }
+}
+
+void Copier::retire_drained_streams() {
+    for (auto followed = followed_.begin(); followed != followed_.end();) {
+        if (!is_done(*followed)) {
+            ++followed;
+            continue;
+        }
+        retire(*followed);
+        followed = followed_.erase(followed);
+    }
+}
+
+void Copier::retire(Followed& followed) {
+    if (followed.console != nullptr) {
+        followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.finish(out); });
+        followed.console->forget(followed.prefixer);
+    }
+    if (followed.filter) {
+        followed.filter->finish(filtered_text_);
+        write_filtered(followed);
+    }
+    if (followed.polled) --polled_;
+    watch_.disarm(followed.token);
+    by_token_.erase(followed.token);
+    --draining_[followed.drain_id].streams_left;
+}
+
+void Copier::complete_drains() {
+    // In order: one drain also waits for the streams of those before it.
+    while (!draining_.empty()) {
+        Draining& first = draining_.begin()->second;
+        if (first.streams_left > 0) return;
+        if (first.targets.empty()) {
+            for (const Console& console : consoles_) first.targets.push_back(console.shown());
+        }
+        if (!has_written(first.targets)) return;
+        if (!quit_) reports_.drained(draining_.begin()->first);
+        draining_.erase(draining_.begin());
+    }
+}
+
+bool Copier::has_written(const std::vector<std::uint64_t>& targets) const {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        if (consoles_[i].written() < targets[i]) return false;
+    }
+    return true;
+}
+
+void Copier::write_filtered(const Followed& followed) {
+    if (filtered_text_.empty()) return;
+    const int error = write_whole(followed.stream.filtered_file->get(), filtered_text_);
+    filtered_text_.clear();
+    if (error == 0) return;
+    const std::string file = followed.stream.stream == Std::err ? "filtered_stderr.log" : "filtered_stdout.log";
+    report_once(file, "cannot write " + file + ": " + reason(error) + "; lines are missing there, the job goes on");
+}
+
+void Copier::write_consoles() {
+    for (Console& console : consoles_) {
+        if (const auto problem = console.write_waiting()) report(*problem);
+    }
+}
+
+void Copier::look_at_polled_files() {
+    if (polled_ == 0 || now_ < next_poll_) return;
+    next_poll_ = now_ + options_.poll_interval;
+    for (Followed& followed : followed_) {
+        if (followed.polled && is_read(followed)) followed.dirty = true;
+        if (followed.polled && followed.console == nullptr) expect_full_disk_check();
+    }
+}
+
+void Copier::expect_full_disk_check() {
+    if (disk_check_due_) return;
+    disk_check_due_ = std::max<Clock::time_point>(now_ + disk_check_delay, last_disk_check_ + disk_check_interval);
+}
+
+void Copier::check_for_full_disk() {
+    disk_check_due_.reset();
+    last_disk_check_ = now_;
+    for (Followed& followed : followed_) {
+        if (followed.console == nullptr && !followed.armed) arm(followed);
+    }
+    // All of a run's files are on one disk.
+    if (followed_.empty() || !disk_is_full(followed_.front().file.get())) return;
+    report_once("disk", "no space is left where the workers' logs are, at " + followed_.front().stream.path +
+                            ": what does not fit is lost, and the job goes on");
+}
+
+void Copier::report(const std::string& problem) {
+    if (!quit_) reports_.problem(problem);
+}
+
+void Copier::report_once(const std::string& about, const std::string& problem) {
+    if (std::find(reported_.begin(), reported_.end(), about) != reported_.end()) return;
+    reported_.push_back(about);
+    report(problem);
+}
+
+std::optional<Copier::Clock::time_point> Copier::next_deadline() const {
+    std::optional<Clock::time_point> next = disk_check_due_;
+    const auto include = [&next](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
+    if (polled_ > 0) include(next_poll_);
+    for (const Followed& followed : followed_) {
+        if (!has_room(followed)) continue;
+        if (followed.dirty) include(followed.not_before);
+        if (followed.quiet_at) include(*followed.quiet_at);
+    }
+    return next;
+}
+
+void Copier::wait() {
+    std::array<pollfd, 4> waiters{};
+    waiters[0] = {.fd = wake_.get(), .events = POLLIN, .revents = 0};
+    waiters[1] = {.fd = watch_.fd(), .events = POLLIN, .revents = 0};
+    nfds_t count = 2;
+    for (const Console& console : consoles_) {
+        if (console.has_waiting()) waiters.at(count++) = {.fd = console.fd(), .events = POLLOUT, .revents = 0};
+    }
+    timespec timeout{};
+    const auto deadline = next_deadline();
+    if (deadline) {
+        const auto left = std::max<Clock::duration>(*deadline - Clock::now(), Clock::duration::zero());
+        const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+        timeout.tv_sec = static_cast<time_t>(seconds.count());
+        timeout.tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - seconds).count());
+    }
+    if (::ppoll(waiters.data(), count, deadline ? &timeout : nullptr, nullptr) <= 0) return;
+    if (waiters[0].revents != 0) {
+        eventfd_t ignored = 0;
+        ::eventfd_read(wake_.get(), &ignored);
+    }
+    if (waiters[1].revents != 0) take_notices();
+}
+
+void Copier::take_notices() {
+    now_ = Clock::now();
+    const FileWatch::Notices notices = watch_.take();
+    for (const int token : notices.tokens) {
+        const auto found = by_token_.find(token);
+        if (found == by_token_.end()) continue;
+        found->second->armed = false;
+        found->second->dirty = is_read(*found->second);
+        if (found->second->console == nullptr) expect_full_disk_check();
+    }
+    if (!notices.overflow) return;
+    for (Followed& followed : followed_) {
+        followed.armed = false;
+        followed.dirty = true;
+    }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The thread behind Tail: one loop over the files to follow, the two consoles and a queue of requests. Only send(),
+// quit() and ended_within() may be called from another thread.
+#pragma once
+
+#include "core/logs/line_filter.hpp"
+#include "core/logs/line_prefixer.hpp"
+#include "runtime/logs/console.hpp"
+#include "runtime/logs/file_watch.hpp"
+#include "runtime/logs/tail.hpp"
+#include "runtime/os/unique_fd.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace cpprun {
+
+class Copier {
+  public:
+    struct Follow {
+        TailStream stream;
+        UniqueFd file;  ///< open for reading
+    };
+    struct Drain {
+        int id = 0;  ///< given back to `drained`
+    };
+    using Request = std::variant<Follow, Drain>;
+
+    /// What the thread tells the outside; called on the thread, and never after quit() has been seen.
+    struct Reports {
+        std::function<void(const std::string&)> problem;
+        std::function<void(int id)> drained;
+    };
+
+    Copier(const TailOptions& options, Reports reports);
+
+    void send(Request request);
+    void quit();
+    /// Has run() returned, or does it within `bound`?
+    bool ended_within(std::chrono::milliseconds bound);
+
+    /// The thread's life. Returns after quit().
+    void run();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    struct Followed {
+        Followed(Follow request, Console* shown_on);
+
+        TailStream stream;
+        UniqueFd file;
+        int token = 0;     ///< in notices of watch_
+        Console* console;  ///< null: only watched
+        LinePrefixer prefixer;
+        std::optional<LineFilter> filter;  ///< where there is a file for it
+        std::uint64_t offset = 0;          ///< of the next byte to read
+        bool dirty = true;                 ///< may hold bytes that have not been read
+        bool armed = false;                ///< a notice will come, or the files are polled
+        bool polled = false;
+        Clock::time_point last_read{};
+        Clock::time_point not_before{};
+        std::optional<Clock::time_point> quiet_at = std::nullopt;  ///< when to show a line without end
+        std::optional<std::uint64_t> limit = std::nullopt;         ///< draining: read no further
+        int drain_id = 0;
+    };
+
+    struct Draining {
+        std::size_t streams_left = 0;
+        std::vector<std::uint64_t> targets;  ///< by console, once no stream is left
+    };
+
+    void take_requests();
+    void accept(Follow request);
+    void accept(Drain request);
+
+    void copy_round();
+    void copy_some(Followed& followed);
+    void take_bytes(Followed& followed, std::string_view bytes);
+    void at_end(Followed& followed, bool nothing_read);
+    void arm(Followed& followed);
+    void show_quiet_lines();
+    bool is_read(const Followed& followed) const;
+    bool is_done(const Followed& followed) const;
+    bool has_room(const Followed& followed) const;
+
+    void retire_drained_streams();
+    void retire(Followed& followed);
+    void complete_drains();
+    bool has_written(const std::vector<std::uint64_t>& targets) const;
+
+    void write_filtered(const Followed& followed);
+    void write_consoles();
+    void look_at_polled_files();
+    void expect_full_disk_check();
+    void check_for_full_disk();
+    void report(const std::string& problem);
+    void report_once(const std::string& about, const std::string& problem);
+
+    void wait();
+    std::optional<Clock::time_point> next_deadline() const;
+    void take_notices();
+
+    TailOptions options_;
+    Reports reports_;
+    std::vector<Console> consoles_;  ///< one, when stdout and stderr are the same
+    FileWatch watch_;
+    UniqueFd wake_;
+    std::mutex requests_mutex_;  ///< guards requests_ alone
+    std::vector<Request> requests_;
+    std::atomic<bool> quit_{false};
+    std::promise<void> ended_;
+    std::future<void> ended_future_ = ended_.get_future();
+
+    std::list<Followed> followed_;
+    std::unordered_map<int, Followed*> by_token_;
+    std::map<int, Draining> draining_;
+    std::vector<char> chunk_;
+    std::string filtered_text_;
+    std::vector<std::string> reported_;
+    Clock::time_point now_{};
+    Clock::time_point next_poll_{};
+    Clock::time_point last_disk_check_{};
+    std::optional<Clock::time_point> disk_check_due_;
+    int next_token_ = 0;
+    std::size_t polled_ = 0;
+};
+
+}  // namespace cpprun
