@@ -34,7 +34,7 @@ struct Tail::Waiting {
 };
 
 Tail::Tail(asio::io_context::executor_type executor, TailOptions options)
-    : executor_(executor), options_(std::move(options)), waiting_(std::make_shared<Waiting>()) {}
+    : executor_(std::move(executor)), options_(std::move(options)), waiting_(std::make_shared<Waiting>()) {}
 
 Tail::~Tail() {
     stop();
