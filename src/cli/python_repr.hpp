@@ -11,4 +11,8 @@ namespace cpprun {
 /// not UTF-8 are escaped (the latter as Python shows undecodable bytes: '\udcff'); the result has no line break.
 std::string python_repr(std::string_view text);
 
+/// `text` with every ASCII control character replaced by "?", so that a message stays on one line and a terminal does
+/// not obey it.
+std::string one_line(std::string text);
+
 }  // namespace cpprun

@@ -66,6 +66,7 @@ struct HostFacts {
     std::string working_directory;
     std::string host_name;                 ///< gethostname(), short or not, as the machine gives it
     int pid = 0;
+    std::string random_uuid;               ///< a fresh random UUID4 with dashes, for a run that needs an id of its own
     CpuFacts cpu;
 };
 

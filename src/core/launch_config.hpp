@@ -71,7 +71,7 @@ struct RendezvousConfig {
 
 struct ProgramConfig {
     ProgramKind kind = ProgramKind::python_script;
-    std::string script;                    ///< SCRIPT as given
+    std::string script;                    ///< SCRIPT as given; "./NAME" for a native one without a slash
     std::vector<std::string> args;         ///< ARGS as given, macros not yet replaced
     std::string interpreter;               ///< absolute path, or PYTHON_EXEC as given; empty with `executable`
     bool interpreter_is_own = true;        ///< false when PYTHON_EXEC chose it (the failure table's title changes)
@@ -100,11 +100,19 @@ struct StopConfig {
     ExitCodePolicy exit_code = ExitCodePolicy::torchrun;
 };
 
+/// The store that the workers connect to, as far as the command line decides; texts are not yet parsed.
+struct StoreConfig {
+    bool legacy = false;                   ///< --store-legacy: the protocol of PyTorch before 2.2
+    std::optional<std::string> bind;       ///< --store-bind: an address
+    std::vector<std::string> allow;        ///< --store-allow: networks in CIDR form; empty: all
+};
+
 struct LaunchConfig {
     RendezvousConfig rendezvous;
     ProgramConfig program;
     LogConfig logs;
     StopConfig stop;
+    StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";                  ///< --nproc-per-node as given
     std::string nproc_explanation;                 ///< e.g. "cpu -> 2 (affinity mask)"; empty for a number
@@ -117,6 +125,8 @@ struct LaunchConfig {
     std::optional<std::string> omp_num_threads;    ///< what to export as OMP_NUM_THREADS; none: leave it as it is
     WorkerStore worker_store = WorkerStore::agent;
     std::chrono::duration<double> uninterruptible_timeout{0};   ///< > 0: a worker in state D that long fails the group
+    std::string log_level = "WARNING";             ///< LOGLEVEL: a level name of Python's logging, upper case
+    bool worker_identical = false;                 ///< TORCH_ELASTIC_WORKER_IDENTICAL=1: ranks without asking peers
     bool file_timer = false;                       ///< TORCHELASTIC_ENABLE_FILE_TIMER=1
 };
 

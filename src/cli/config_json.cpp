@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/config_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace cpprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+const char* name_of(ProgramKind kind) {
+    switch (kind) {
+        case ProgramKind::python_script:
+            return "python_script";
+        case ProgramKind::python_module:
+            return "python_module";
+        case ProgramKind::executable:
+            return "executable";
+        case ProgramKind::run_path:
+            return "run_path";
+    }
+    return "";
+}
+
+const char* name_of(NumaBinding binding) {
+    switch (binding) {
+        case NumaBinding::none:
+            return nullptr;
+        case NumaBinding::node:
+            return "node";
+        case NumaBinding::socket:
+            return "socket";
+        case NumaBinding::exclusive:
+            return "exclusive";
+        case NumaBinding::core_complex:
+            return "core-complex";
+    }
+    return nullptr;
+}
+
+Json streams_json(const StdSpec& spec) {
+    if (spec.by_rank.empty()) return static_cast<int>(spec.for_all);
+    Json map = Json::object();
+    for (const auto& [rank, streams] : spec.by_rank) map[std::to_string(rank)] = static_cast<int>(streams);
+    return map;
+}
+
+Json rendezvous_json(const RendezvousConfig& config) {
+    return {{"backend", config.kind == RendezvousKind::c10d ? "c10d" : "static"},
+            {"run_id", config.run_id},
+            {"endpoint", config.endpoint},
+            {"host", config.host},
+            {"port", or_null(config.port)},
+            {"min_nodes", config.min_nodes},
+            {"max_nodes", config.max_nodes},
+            {"node_rank", config.node_rank},
+            {"local_addr", or_null(config.local_addr)},
+            {"conf", config.conf},
+            {"standalone", config.standalone},
+            {"endpoint_given", config.endpoint_given}};
+}
+
+Json program_json(const ProgramConfig& config) {
+    return {{"kind", name_of(config.kind)},
+            {"script", config.script},
+            {"args", config.args},
+            {"interpreter", config.interpreter},
+            {"interpreter_is_own", config.interpreter_is_own},
+            {"interpreter_reason", config.interpreter_reason},
+            {"native_script", config.native_script},
+            {"pass_local_rank", config.pass_local_rank},
+            {"start_method", config.start_method}};
+}
+
+Json logs_json(const LogConfig& config) {
+    return {{"base_dir", or_null(config.base_dir)},
+            {"disabled", config.disabled},
+            {"redirects", streams_json(config.redirects)},
+            {"tee", streams_json(config.tee)},
+            {"line_prefix_template", or_null(config.line_prefix_template)},
+            {"local_ranks_filter", config.local_ranks_filter},
+            {"duplicate_stdout_filters", config.duplicate_stdout_filters},
+            {"duplicate_stderr_filters", config.duplicate_stderr_filters}};
+}
+
+Json stop_json(const StopConfig& config) {
+    return {{"signals_to_handle", config.signals_to_handle},
+            {"signals_to_handle_text", config.signals_to_handle_text},
+            {"shutdown_timeout", config.shutdown_timeout.count()},
+            {"settle_time", std::chrono::duration<double>(config.settle_time).count()},
+            {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"}};
+}
+
+Json notices_json(const std::vector<Notice>& notices) {
+    Json list = Json::array();
+    for (const Notice& notice : notices)
+        list.push_back({{"level", notice.level == Notice::Level::info ? "info" : "warning"}, {"text", notice.text}});
+    return list;
+}
+
+}  // namespace
+
+std::string config_json(const LaunchRequest& request) {
+    const LaunchConfig& config = request.config;
+    const char* binding = name_of(config.numa_binding);
+    const Json json{{"rendezvous", rendezvous_json(config.rendezvous)},
+                    {"program", program_json(config.program)},
+                    {"logs", logs_json(config.logs)},
+                    {"stop", stop_json(config.stop)},
+                    {"store",
+                     {{"served_by", config.worker_store == WorkerStore::agent ? "agent" : "rank0"},
+                      {"legacy", config.store.legacy},
+                      {"bind", or_null(config.store.bind)},
+                      {"allow", config.store.allow}}},
+                    {"nproc_per_node", config.nproc_per_node},
+                    {"nproc_text", config.nproc_text},
+                    {"nproc_explanation", config.nproc_explanation},
+                    {"role", config.role},
+                    {"max_restarts", config.max_restarts},
+                    {"monitor_interval", config.monitor_interval},
+                    {"event_log_handler", config.event_log_handler},
+                    {"numa_binding", binding == nullptr ? Json(nullptr) : Json(binding)},
+                    {"virtual_local_rank", config.virtual_local_rank},
+                    {"omp_num_threads", or_null(config.omp_num_threads)},
+                    {"uninterruptible_timeout", config.uninterruptible_timeout.count()},
+                    {"log_level", config.log_level},
+                    {"worker_identical", config.worker_identical},
+                    {"file_timer", config.file_timer},
+                    {"notices", notices_json(request.notices)}};
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace cpprun

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/duration.hpp"
+
+#include "cli/python_number.hpp"
+
+#include <cmath>
+
+namespace cpprun {
+
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
+    constexpr double hour_ms = 3600.0 * 1000.0;
+    double ms_per_unit = 1000.0;
+    if (text.ends_with("ms")) {
+        ms_per_unit = 1.0;
+        text.remove_suffix(2);
+    } else if (text.ends_with('s')) {
+        text.remove_suffix(1);
+    }
+    const auto number = parse_python_float(text);
+    if (!number || !(*number >= 0) || *number * ms_per_unit > hour_ms) return std::nullopt;
+    return std::chrono::milliseconds(std::llround(*number * ms_per_unit));
+}
+
+}  // namespace cpprun

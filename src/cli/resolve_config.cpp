@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/resolve_config.hpp"
+
+#include "cli/check_program.hpp"
+#include "cli/duration.hpp"
+#include "cli/pet_environment.hpp"
+#include "cli/python_number.hpp"
+#include "cli/python_repr.hpp"
+#include "cli/resolve_rendezvous.hpp"
+#include "cli/wrong_value.hpp"
+#include "core/agent/signal_names.hpp"
+#include "core/devices/cpu_count.hpp"
+#include "core/devices/virtual_rank.hpp"
+#include "core/devices/worker_count.hpp"
+#include "core/logs/std_spec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <optional>
+
+namespace cpprun {
+namespace {
+
+/// Linux gives out no more process ids than this (proc(5), pid_max), so no node has more workers.
+constexpr std::int64_t workers_max = 4194304;
+
+const std::string* find_variable(const Environment& environment, const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : &found->second;
+}
+
+bool variable_is_one(const Environment& environment, const char* name) {
+    const std::string* value = find_variable(environment, name);
+    return value != nullptr && *value == "1";
+}
+
+std::vector<std::string_view> split_at_commas(std::string_view text) {
+    std::vector<std::string_view> parts;
+    for (std::size_t comma = text.find(','); comma != std::string_view::npos; comma = text.find(',')) {
+        parts.push_back(text.substr(0, comma));
+        text.remove_prefix(comma + 1);
+    }
+    parts.push_back(text);
+    return parts;
+}
+
+/// A list of texts between single commas; two commas stand for one within a text.
+std::vector<std::string> split_filters(std::string_view text) {
+    std::vector<std::string> parts(1);
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const bool comma = text[at] == ',';
+        const bool doubled = comma && at + 1 < text.size() && text[at + 1] == ',';
+        if (comma && !doubled) {
+            parts.emplace_back();
+        } else {
+            parts.back() += text[at];
+            at += doubled ? 1 : 0;
+        }
+    }
+    return parts;
+}
+
+/// Carries the inputs of one resolution and collects its notices. Each step fills in its part of `config_`.
+class Resolver {
+  public:
+    Resolver(const RawArgs& raw, const HostFacts& host, const FileLookup& files, const ProbeDevices& probe_devices)
+        : raw_(raw), host_(host), files_(files), probe_devices_(probe_devices) {}
+
+    Result<LaunchRequest> run() {
+        BOOST_OUTCOME_TRY(const NodeRange nodes, parse_node_range(raw_));
+        BOOST_OUTCOME_TRY(config_.max_restarts, whole_number(OptionId::max_restarts));
+        BOOST_OUTCOME_TRY(resolve_workers());
+        BOOST_OUTCOME_TRY(resolve_omp_threads());
+        BOOST_OUTCOME_TRY(config_.rendezvous, resolve_rendezvous(raw_, nodes, host_, notices_));
+        BOOST_OUTCOME_TRY(resolve_logs());
+        BOOST_OUTCOME_TRY(resolve_stopping());
+        BOOST_OUTCOME_TRY(resolve_monitoring());
+        BOOST_OUTCOME_TRY(resolve_devices());
+        resolve_store();
+        resolve_switches();
+        BOOST_OUTCOME_TRY(CheckedProgram checked, check_program(raw_, config_.nproc_per_node, host_, files_));
+        config_.program = std::move(checked.program);
+        std::move(checked.notices.begin(), checked.notices.end(), std::back_inserter(notices_));
+        add_remarks();
+        return LaunchRequest{std::move(config_), std::move(notices_)};
+    }
+
+  private:
+    const Setting& setting(OptionId id) const { return raw_[id]; }
+    const std::string& text(OptionId id) const { return raw_[id].text; }
+
+    void say(Notice::Level level, std::string words) { notices_.push_back({level, std::move(words)}); }
+
+    /// An integer option of at least 0 that fits an int.
+    Result<int> whole_number(OptionId id) const {
+        const std::int64_t value = setting(id).integer;
+        if (value < 0 || value > std::numeric_limits<int>::max()) return invalid_value(raw_, id);
+        return static_cast<int>(value);
+    }
+
+    CpuCountRule cpu_rule() const {
+        return text(OptionId::cpu_count) == "affinity" ? CpuCountRule::affinity : CpuCountRule::quota;
+    }
+
+    const DeviceFacts& devices() {
+        if (!devices_) devices_ = probe_devices_ ? probe_devices_() : DeviceFacts{};
+        return *devices_;
+    }
+
+    Result<void> resolve_workers() {
+        config_.nproc_text = text(OptionId::nproc_per_node);
+        const auto number = parse_python_int(config_.nproc_text);
+        if (number) {
+            if (*number < 1 || *number > workers_max) return invalid_value(raw_, OptionId::nproc_per_node);
+            config_.nproc_per_node = static_cast<int>(*number);
+        } else {
+            BOOST_OUTCOME_TRY(count_word());
+        }
+        return check_against_devices();
+    }
+
+    Result<void> count_word() {
+        const std::string& word = config_.nproc_text;
+        const bool needs_devices = word != "cpu";
+        auto counted = count_workers(word, host_.cpu, needs_devices ? devices() : DeviceFacts{}, host_.environment,
+                                     cpu_rule(), setting(OptionId::virtual_local_rank).on());
+        if (!counted) return refuse_word(counted.error().message);
+        config_.nproc_per_node = counted.value().count;
+        config_.nproc_explanation = counted.value().explanation;
+        for (Notice& notice : counted.value().notices) notices_.push_back(std::move(notice));
+        return boost::outcome_v2::success();
+    }
+
+    /// `problem` says itself which words there are.
+    Error refuse_word(const std::string& problem) const {
+        OptionSpec spec = option(OptionId::nproc_per_node);
+        spec.accepted = {};
+        return wrong_value(spec, setting(spec.id).source, problem);
+    }
+
+    /// User case B28. One worker never exceeds the devices, so that the machine need not be looked at.
+    Result<void> check_against_devices() {
+        if (config_.nproc_per_node == 1) return boost::outcome_v2::success();
+        const bool one_each = setting(OptionId::virtual_local_rank).on();
+        auto remarks = check_worker_count(config_.nproc_per_node, devices(), host_.environment, one_each);
+        if (!remarks.empty() && setting(OptionId::strict_devices).on())
+            return invalid_value(raw_, OptionId::nproc_per_node, remarks.front().text);
+        std::move(remarks.begin(), remarks.end(), std::back_inserter(notices_));
+        return boost::outcome_v2::success();
+    }
+
+    /// Contract 2.6, user case B13. The command line's word comes first; a variable that cpprun alone reads comes after
+    /// the one that everybody knows.
+    Result<void> resolve_omp_threads() {
+        const Setting& threads = setting(OptionId::omp_threads);
+        const bool set_by_user = host_.environment.contains("OMP_NUM_THREADS");
+        if (threads.given() && !(set_by_user && threads.source == Source::environment)) {
+            BOOST_OUTCOME_TRY(const std::int64_t count, omp_thread_count(threads.text));
+            config_.omp_num_threads = std::to_string(count);
+        } else if (!set_by_user && config_.nproc_per_node > 1) {
+            config_.omp_num_threads = "1";
+            say(Notice::Level::warning,
+                "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, as several workers "
+                "share the processors; set the variable, or --omp-threads=N or auto, to choose and to silence this");
+        }
+        return boost::outcome_v2::success();
+    }
+
+    Result<std::int64_t> omp_thread_count(const std::string& words) const {
+        if (words == "auto") return std::max(1, count_cpus(host_.cpu, cpu_rule()).count / config_.nproc_per_node);
+        const std::int64_t count = parse_python_int(words).value_or(0);
+        if (count < 1 || count > std::numeric_limits<int>::max()) return invalid_value(raw_, OptionId::omp_threads);
+        return count;
+    }
+
+    Result<void> resolve_logs() {
+        LogConfig& logs = config_.logs;
+        BOOST_OUTCOME_TRY(logs.local_ranks_filter, local_ranks_filter());
+        if (const std::string& name = text(OptionId::logs_specs); !name.empty() && name != "default")
+            say(Notice::Level::warning,
+                "--logs-specs=" + name + ": a log layout by a Python entry point; cpprun keeps its own, default");
+        BOOST_OUTCOME_TRY(logs.redirects, streams(OptionId::redirects));
+        BOOST_OUTCOME_TRY(logs.tee, streams(OptionId::tee));
+        if (const std::string& prefix = text(OptionId::log_line_prefix_template); !prefix.empty())
+            logs.line_prefix_template = prefix;
+        if (setting(OptionId::duplicate_stdout_filters).given())
+            logs.duplicate_stdout_filters = split_filters(text(OptionId::duplicate_stdout_filters));
+        if (setting(OptionId::duplicate_stderr_filters).given())
+            logs.duplicate_stderr_filters = split_filters(text(OptionId::duplicate_stderr_filters));
+        return resolve_log_dir();
+    }
+
+    Result<void> resolve_log_dir() {
+        const std::string& folder = text(OptionId::log_dir);
+        config_.logs.disabled = folder == "/dev/null";
+        if (folder.empty() || config_.logs.disabled) return boost::outcome_v2::success();
+        const FileStatus status = files_.look(folder);
+        if (status.exists && !status.directory) return invalid_value(raw_, OptionId::log_dir, "it is a file");
+        config_.logs.base_dir = folder;
+        return boost::outcome_v2::success();
+    }
+
+    Result<std::vector<int>> local_ranks_filter() const {
+        std::vector<int> ranks;
+        if (text(OptionId::local_ranks_filter).empty()) return ranks;
+        for (const std::string_view part : split_at_commas(text(OptionId::local_ranks_filter))) {
+            const auto rank = parse_python_int(part);
+            if (!rank) return invalid_value(raw_, OptionId::local_ranks_filter);
+            ranks.push_back(static_cast<int>(std::clamp<std::int64_t>(*rank, -1, std::numeric_limits<int>::max())));
+        }
+        return ranks;
+    }
+
+    Result<StdSpec> streams(OptionId id) const {
+        auto spec = parse_std_spec(option(id).dashed, text(id));
+        if (!spec) return invalid_value(raw_, id, "does not match: <^[0123]$> or <^(\\d+:[0123],)*(\\d+:[0123])$>");
+        return spec;
+    }
+
+    Result<void> resolve_stopping() {
+        BOOST_OUTCOME_TRY(const int timeout, shutdown_timeout());
+        config_.stop.shutdown_timeout = std::chrono::seconds(timeout);
+        const auto settle = parse_duration(text(OptionId::settle_time));
+        if (!settle) return invalid_value(raw_, OptionId::settle_time);
+        config_.stop.settle_time = *settle;
+        config_.stop.exit_code =
+            text(OptionId::exit_code) == "worker" ? ExitCodePolicy::worker : ExitCodePolicy::torchrun;
+        resolve_signals();
+        return boost::outcome_v2::success();
+    }
+
+    /// A negative number in the variable means no time at all; torchrun checks the option only (contract 1.10).
+    Result<int> shutdown_timeout() const {
+        constexpr const char* name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+        constexpr int default_seconds = 30;
+        if (setting(OptionId::shutdown_timeout).given()) return whole_number(OptionId::shutdown_timeout);
+        const std::string* variable = find_variable(host_.environment, name);
+        if (variable == nullptr) return default_seconds;
+        const auto seconds = parse_python_int(*variable);
+        if (!seconds)
+            return usage_error(std::string(name) + ": invalid int value: " + python_repr(*variable) +
+                               " (accepted: a whole number of seconds)");
+        return static_cast<int>(std::clamp<std::int64_t>(*seconds, 0, std::numeric_limits<int>::max()));
+    }
+
+    void resolve_signals() {
+        config_.stop.signals_to_handle_text = text(OptionId::signals_to_handle);
+        for (const std::string_view part : split_at_commas(config_.stop.signals_to_handle_text)) {
+            const std::string name(strip_blanks(part));
+            const auto number = signal_number(name);
+            if (number && *number != SIGKILL && *number != SIGSTOP) {
+                config_.stop.signals_to_handle.push_back(name);
+            } else {
+                say(Notice::Level::warning, "Failed to register signal handler for " + name);
+            }
+        }
+    }
+
+    Result<void> resolve_monitoring() {
+        config_.role = text(OptionId::role);
+        config_.monitor_interval = setting(OptionId::monitor_interval).real;
+        if (!std::isfinite(config_.monitor_interval) || config_.monitor_interval <= 0)
+            return invalid_value(raw_, OptionId::monitor_interval);
+        config_.event_log_handler = text(OptionId::event_log_handler);
+        constexpr std::array<std::string_view, 3> known{"null", "console", "dynamic_rendezvous"};
+        if (std::find(known.begin(), known.end(), config_.event_log_handler) == known.end())
+            say(Notice::Level::warning, "--event-log-handler=" + config_.event_log_handler +
+                                            ": a handler by a Python entry point; cpprun drops the events, as null");
+        return boost::outcome_v2::success();
+    }
+
+    Result<void> resolve_devices() {
+        config_.virtual_local_rank = setting(OptionId::virtual_local_rank).on();
+        if (config_.virtual_local_rank) {
+            BOOST_OUTCOME_TRY(virtual_device_list(host_.environment, config_.nproc_per_node));
+        }
+        const std::string& binding = text(OptionId::numa_binding);
+        config_.numa_binding = binding == "node"           ? NumaBinding::node
+                               : binding == "socket"       ? NumaBinding::socket
+                               : binding == "exclusive"    ? NumaBinding::exclusive
+                               : binding == "core-complex" ? NumaBinding::core_complex
+                                                           : NumaBinding::none;
+        return boost::outcome_v2::success();
+    }
+
+    void resolve_store() {
+        StoreConfig& store = config_.store;
+        store.legacy = setting(OptionId::store_legacy).on();
+        if (!text(OptionId::store_bind).empty()) store.bind = text(OptionId::store_bind);
+        if (!text(OptionId::store_allow).empty())
+            for (const std::string_view network : split_at_commas(text(OptionId::store_allow)))
+                store.allow.emplace_back(strip_blanks(network));
+        // torchrun's variable speaks of c10d only; with static the agent's store is always shared (contract 3.2).
+        const bool not_shared = variable_is_one(host_.environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE") &&
+                                config_.rendezvous.kind == RendezvousKind::c10d;
+        const bool rank0 =
+            setting(OptionId::worker_store).given() ? text(OptionId::worker_store) == "rank0" : not_shared;
+        config_.worker_store = rank0 ? WorkerStore::rank0 : WorkerStore::agent;
+    }
+
+    void resolve_switches() {
+        config_.file_timer = variable_is_one(host_.environment, "TORCHELASTIC_ENABLE_FILE_TIMER");
+        config_.worker_identical = variable_is_one(host_.environment, "TORCH_ELASTIC_WORKER_IDENTICAL");
+        const std::string* stuck = find_variable(host_.environment, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
+        const double seconds = stuck == nullptr ? 0 : parse_python_float(*stuck).value_or(0);
+        if (std::isfinite(seconds) && seconds > 0)
+            config_.uninterruptible_timeout = std::chrono::duration<double>(seconds);
+    }
+
+    void add_remarks() {
+        if (config_.program.kind == ProgramKind::run_path && setting(OptionId::start_method).given() &&
+            config_.program.start_method != "spawn")
+            say(Notice::Level::info, "--start-method=" + config_.program.start_method +
+                                         " changes nothing: each worker is a fresh interpreter");
+        const std::string* outer = find_variable(host_.environment, "TORCHELASTIC_RUN_ID");
+        const std::vector<std::string> deciding = variables_that_decide(raw_);
+        if (outer == nullptr || deciding.empty()) return;
+        std::string words = "this launch runs inside a worker of the launch " + python_repr(*outer) +
+                            ", and variables inherited from there decide about it:";
+        for (const std::string& variable : deciding) words += " " + variable;
+        say(Notice::Level::warning, std::move(words));
+    }
+
+    const RawArgs& raw_;
+    const HostFacts& host_;
+    const FileLookup& files_;
+    const ProbeDevices& probe_devices_;
+    std::optional<DeviceFacts> devices_;
+    LaunchConfig config_;
+    std::vector<Notice> notices_;
+};
+
+}  // namespace
+
+Result<std::string> parse_log_level(const Environment& environment) {
+    constexpr std::array<std::string_view, 8> levels{"CRITICAL", "FATAL", "ERROR", "WARNING",
+                                                     "WARN",     "INFO",  "DEBUG", "NOTSET"};
+    const std::string* level = find_variable(environment, "LOGLEVEL");
+    if (level == nullptr) return std::string("WARNING");
+    if (std::find(levels.begin(), levels.end(), *level) != levels.end()) return *level;
+    return usage_error("LOGLEVEL: Unknown level: " + python_repr(*level) +
+                       " (accepted: CRITICAL, FATAL, ERROR, WARNING, WARN, INFO, DEBUG or NOTSET)");
+}
+
+Result<LaunchRequest> resolve_config(const RawArgs& raw, const HostFacts& host, const FileLookup& files,
+                                     const ProbeDevices& probe_devices) {
+    BOOST_OUTCOME_TRY(std::string log_level, parse_log_level(host.environment));
+    BOOST_OUTCOME_TRY(LaunchRequest request, Resolver(raw, host, files, probe_devices).run());
+    request.config.log_level = std::move(log_level);
+    return request;
+}
+
+}  // namespace cpprun
