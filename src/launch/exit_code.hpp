@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One table from how things ended to the process's exit code; docs/exit-codes.md is that table in words.
+#pragma once
+
+#include "core/agent/agent_events.hpp"
+#include "core/error.hpp"
+#include "core/launch_config.hpp"
+
+namespace cpprun {
+
+constexpr int exit_code(ErrorKind kind) {
+    switch (kind) {
+        case ErrorKind::usage:
+            return 2;
+        case ErrorKind::not_executable:
+            return 126;
+        case ErrorKind::not_found:
+            return 127;
+        case ErrorKind::failed:
+            return 1;
+    }
+    return 1;
+}
+
+/// 0 on success, 1 for any failure of workers and for a signal that was handled; with ExitCodePolicy::worker the root
+/// cause's own code, 128+n for a signal (the worker's, or the one that stopped the run). Never 0 for a failed run.
+inline int exit_code(const RunResult& result, ExitCodePolicy policy) {
+    switch (result.outcome) {
+        case RunResult::Outcome::succeeded:
+            return 0;
+        case RunResult::Outcome::not_started:
+            return exit_code(result.error.kind);
+        case RunResult::Outcome::signaled:
+            return policy == ExitCodePolicy::worker ? 128 + result.signo : 1;
+        case RunResult::Outcome::workers_failed:
+            break;
+    }
+    if (policy == ExitCodePolicy::torchrun || result.failures.empty()) return 1;
+    return result.failures[root_cause(result.failures)].status.shell_code();
+}
+
+}  // namespace cpprun

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launch/launch.hpp"
+
+#include "core/devices/numa_binding.hpp"
+#include "core/devices/virtual_rank.hpp"
+#include "core/devices/visible_devices.hpp"
+#include "core/report/info_blocks.hpp"
+#include "launch/exit_code.hpp"
+#include "launch/run_report.hpp"
+#include "runtime/agent/agent_driver.hpp"
+#include "runtime/agent/worker_meeting.hpp"
+#include "runtime/devices/probe_devices.hpp"
+#include "runtime/devices/probe_numa.hpp"
+#include "runtime/diagnostics.hpp"
+#include "runtime/logs/log_files.hpp"
+#include "runtime/os/descriptor_limit.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace cpprun {
+namespace {
+
+void show(const std::vector<Notice>& notices) {
+    for (const Notice& notice : notices)
+        log(notice.level == Notice::Level::warning ? LogLevel::warning : LogLevel::info, notice.text);
+}
+
+Result<void> check_supported(const LaunchConfig& config) {
+    if (config.rendezvous.max_nodes == 1) return boost::outcome_v2::success();
+    return failure(fmt::format("--nnodes={}:{}: this version runs jobs of one node only", config.rendezvous.min_nodes,
+                               config.rendezvous.max_nodes),
+                   "use torchrun for jobs of several nodes until a later version of cpprun");
+}
+
+Result<std::vector<std::vector<int>>> cpus_by_rank(const LaunchConfig& config, const HostFacts& host) {
+    std::vector<std::vector<int>> out;
+    if (config.numa_binding == NumaBinding::none) return out;
+    const ProbeRoots roots = probe_roots(host.environment);
+    BindingRequest request;
+    request.how = config.numa_binding;
+    request.local_world_size = config.nproc_per_node;
+    request.device_pci = device_addresses_by_rank(probe_devices(ProbeDepth::files, roots), host.environment);
+    request.affinity = host.cpu.affinity;
+    BOOST_OUTCOME_TRY(const auto bindings, bind_all_ranks(probe_numa(request.device_pci, roots), request));
+    for (const CpuBinding& binding : bindings) out.push_back(binding.cpus);
+    return out;
+}
+
+Result<std::optional<VirtualDevices>> virtual_devices(const LaunchConfig& config, const HostFacts& host) {
+    if (!config.virtual_local_rank) return std::optional<VirtualDevices>{};
+    BOOST_OUTCOME_TRY(auto devices, virtual_device_list(host.environment, config.nproc_per_node));
+    return std::optional(std::move(devices));
+}
+
+void say_for_store(StoreLogLevel level, const std::string& line) {
+    const LogLevel as = level == StoreLogLevel::warning ? LogLevel::warning
+                        : level == StoreLogLevel::info  ? LogLevel::info
+                                                        : LogLevel::debug;
+    log(as, "store: " + line);
+}
+
+Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const SignalInheritance& signals) {
+    BOOST_OUTCOME_TRY(check_supported(config));
+    BOOST_OUTCOME_TRY(auto cpus, cpus_by_rank(config, host));
+    BOOST_OUTCOME_TRY(auto devices, virtual_devices(config, host));
+    BOOST_OUTCOME_TRY(RunLogs logs, RunLogs::create(config.logs, config.rendezvous.run_id, host.environment));
+    if (config.rendezvous.standalone) log(LogLevel::info, standalone_block(config));
+    log(LogLevel::info, fmt::format("Using nproc_per_node={}.", config.nproc_text));
+    if (!config.nproc_explanation.empty()) log(LogLevel::info, config.nproc_explanation);
+    log(LogLevel::info, launch_block(config, logs.directory()));
+    const std::optional<rlimit> given_limit = raise_descriptor_limit();
+    Result<std::unique_ptr<WorkerMeeting>> meeting = WorkerMeeting::open(config, say_for_store);
+    if (!meeting) {
+        logs.finish();
+        return meeting.error();
+    }
+    RunResult result;
+    {
+        boost::asio::io_context io(1);
+        AgentDriver agent(
+            io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs, *meeting.value()});
+        result = agent.run();
+    }
+    logs.finish();
+    return result;
+}
+
+}  // namespace
+
+int launch(const LaunchConfig& config, const std::vector<Notice>& notices, const HostFacts& host,
+           const SignalInheritance& signals) {
+    show(notices);
+    Result<RunResult> result = run(config, host, signals);
+    if (!result) {
+        RunResult refused;
+        refused.outcome = RunResult::Outcome::not_started;
+        refused.error = result.error();
+        report_run(refused, config, host);
+        return exit_code(result.error().kind);
+    }
+    report_run(result.value(), config, host);
+    if (result.value().outcome == RunResult::Outcome::signaled && !result.value().signal_handled)
+        die_by_signal(result.value().signo);
+    return exit_code(result.value(), config.stop.exit_code);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/agent/agent_driver.hpp"
+
+#include "core/agent/signal_names.hpp"
+#include "core/agent/worker_command.hpp"
+#include "core/logs/prefix_template.hpp"
+#include "core/report/error_file.hpp"
+#include "core/report/info_blocks.hpp"
+#include "runtime/diagnostics.hpp"
+#include "runtime/os/bounded_file.hpp"
+#include "runtime/os/disk_lookup.hpp"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fcntl.h>
+
+namespace cpprun {
+namespace {
+
+AgentSettings settings_of(const LaunchConfig& config) {
+    AgentSettings settings;
+    settings.nproc = config.nproc_per_node;
+    settings.max_restarts = config.max_restarts;
+    settings.role = config.role;
+    settings.binary_description = binary_description(config.program);
+    settings.settle_time = config.stop.settle_time;
+    settings.shutdown_timeout = config.stop.shutdown_timeout;
+    return settings;
+}
+
+std::set<int> numbers_of(const std::vector<std::string>& names) {
+    std::set<int> numbers;
+    for (const std::string& name : names)
+        if (const auto number = signal_number(name)) numbers.insert(*number);
+    return numbers;
+}
+
+TailOptions tail_options() {
+    TailOptions options;
+    options.on_error = [](const std::string& text) { log(LogLevel::error, text, true); };
+    return options;
+}
+
+LogLevel as_log_level(Say::Level level) {
+    switch (level) {
+        case Say::Level::info:
+            return LogLevel::info;
+        case Say::Level::warning:
+            return LogLevel::warning;
+        case Say::Level::error:
+            return LogLevel::error;
+    }
+    return LogLevel::error;
+}
+
+/// "NAME=value" texts of a worker's whole environment.
+std::vector<std::string> environment_texts(const Environment& inherited, const Environment& replaced) {
+    std::vector<std::string> texts;
+    texts.reserve(inherited.size() + replaced.size());
+    for (const auto& [name, value] : inherited)
+        if (!replaced.contains(name)) texts.push_back(name + "=" + value);
+    for (const auto& [name, value] : replaced) texts.push_back(name + "=" + value);
+    return texts;
+}
+
+}  // namespace
+
+AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
+    : io_(io),
+      parts_(std::move(parts)),
+      handled_signals_(numbers_of(parts_.config.stop.signals_to_handle)),
+      machine_(settings_of(parts_.config)),
+      signals_(io, parts_.signals, [this](const ReceivedSignal& signal) { on_signal(signal); }),
+      workers_(io, [this](int rank, ExitStatus status) { post(exit_event(rank, status)); }),
+      tail_(io.get_executor(), tail_options()),
+      state_timer_(io) {
+    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
+        timers_.emplace(timer, boost::asio::steady_timer(io));
+}
+
+AgentDriver::~AgentDriver() = default;
+
+RunResult AgentDriver::run() {
+    log(LogLevel::info, fmt::format("[{}] starting workers for entrypoint: {}", parts_.config.role,
+                                    entrypoint_name(parts_.config.program)));
+    boost::asio::post(io_, [this] {
+        pumping_ = true;
+        for (const AgentCommand& command : machine_.start()) std::visit([this](const auto& c) { execute(c); }, command);
+        pumping_ = false;
+        pump();
+    });
+    watch_uninterruptible();
+    io_.run();
+    return result_.value_or(RunResult{});
+}
+
+void AgentDriver::post(AgentEvent event) {
+    events_.push_back(std::move(event));
+    pump();
+}
+
+void AgentDriver::pump() {
+    if (pumping_) return;
+    pumping_ = true;
+    while (!events_.empty()) {
+        const AgentEvent event = std::move(events_.front());
+        events_.pop_front();
+        for (const AgentCommand& command : machine_.handle(event))
+            std::visit([this](const auto& c) { execute(c); }, command);
+    }
+    pumping_ = false;
+}
+
+void AgentDriver::on_signal(const ReceivedSignal& signal) {
+    if (result_) {
+        // Only the console's last lines are outstanding; whoever signals now does not want to wait for them.
+        tail_.stop();
+        io_.stop();
+        return;
+    }
+    post(SignalReceived{signal.signo, handled_signals_.contains(signal.signo), signal.sender});
+}
+
+void AgentDriver::execute(const StartGroup& command) {
+    pids_.clear();
+    const auto start_all = [&]() -> Result<void> {
+        BOOST_OUTCOME_TRY(begin_attempt(command.restart_count));
+        for (int rank = 0; rank < parts_.config.nproc_per_node; ++rank) {
+            BOOST_OUTCOME_TRY(start_worker(rank));
+        }
+        return boost::outcome_v2::success();
+    };
+    const Result<void> started = start_all();
+    attempt_logs_.filtered_stdout = {};
+    attempt_logs_.filtered_stderr = {};
+    if (started) {
+        events_.emplace_back(GroupStarted{pids_});
+    } else {
+        events_.emplace_back(GroupStartFailed{pids_, started.error()});
+    }
+}
+
+Result<void> AgentDriver::begin_attempt(int restart_count) {
+    const LaunchConfig& config = parts_.config;
+    restart_count_ = restart_count;
+    log(LogLevel::info, fmt::format("[{}] Rendezvous'ing worker group", config.role));
+    BOOST_OUTCOME_TRY(master_, parts_.meeting.begin_attempt());
+    ranks_ = config.worker_identical ? assign_identical_ranks(0, 1, config.nproc_per_node)
+                                     : assign_ranks({{config.role, config.nproc_per_node}}).front();
+    log(LogLevel::info, rendezvous_block(config, restart_count, master_, ranks_));
+    log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
+    log(LogLevel::info, fmt::format("use_agent_store: {}", master_.agent_store ? "True" : "False"));
+    BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(restart_count, round_++, config.nproc_per_node));
+    return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
+}
+
+std::string AgentDriver::line_prefix(int local_rank) const {
+    PrefixValues values;
+    values.role_name = parts_.config.role;
+    values.local_rank = local_rank;
+    values.rank = ranks_.global_base + local_rank;
+    values.hostname = parts_.host.host_name;
+    return cpprun::line_prefix(choose_prefix_template(parts_.config.logs.line_prefix_template, parts_.host.environment),
+                               values);
+}
+
+Environment AgentDriver::variables_of(int local_rank) const {
+    WorkerPlace place;
+    place.local_rank = local_rank;
+    place.ranks = ranks_;
+    place.restart_count = restart_count_;
+    place.master = master_;
+    place.error_file = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
+    Environment variables = worker_variables(parts_.config, place, parts_.host.environment);
+    if (parts_.virtual_devices)
+        for (const std::string& name : parts_.virtual_devices->variables)
+            variables[name] = parts_.virtual_devices->entries.at(static_cast<std::size_t>(local_rank));
+    return variables;
+}
+
+Result<void> AgentDriver::start_worker(int local_rank) {
+    WorkerLogs& logs = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank));
+    const std::vector<std::string> texts = environment_texts(parts_.host.environment, variables_of(local_rank));
+    SpawnSpec spec;
+    spec.argv = worker_argv(parts_.config.program, local_rank);
+    spec.executable = spec.argv.front();
+    if (!parts_.config.program.native_script) {
+        const auto path = parts_.host.environment.find("PATH");
+        const std::string folders = path == parts_.host.environment.end() ? "/bin:/usr/bin" : path->second;
+        spec.executable = find_on_path(spec.executable, folders, DiskLookup{}).value_or(spec.executable);
+    }
+    spec.environment.reserve(texts.size() + 1);
+    for (const std::string& text : texts) spec.environment.push_back(text.c_str());
+    spec.descriptor_limit = parts_.worker_descriptor_limit;
+    spec.hangup_stays_ignored = parts_.signals.hangup_ignored;
+    if (!parts_.cpus_by_rank.empty()) spec.cpus = parts_.cpus_by_rank.at(static_cast<std::size_t>(local_rank));
+    UniqueFd null;
+    const auto descriptor = [&](const WorkerStream& stream, int inherited) {
+        if (stream.target == WorkerStream::Target::inherit) return inherited;
+        if (stream.target == WorkerStream::Target::file) return stream.file.get();
+        if (!null) null.reset(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+        return null.get();
+    };
+    spec.stdout_fd = descriptor(logs.out, 1);
+    spec.stderr_fd = descriptor(logs.err, 2);
+    BOOST_OUTCOME_TRY(const pid_t pid, workers_.start(spec));
+    pids_.push_back(pid);
+    logs.out.file.reset();
+    logs.err.file.reset();
+    return boost::outcome_v2::success();
+}
+
+WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
+    WorkerExited event{local_rank, status, {}};
+    if (status.success()) return event;
+    WorkerFailure& failure = event.failure;
+    failure.global_rank = ranks_.global_base + local_rank;
+    failure.timestamp = std::time(nullptr);
+    const std::string& path = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
+    if (path.empty()) return event;
+    const auto read = [&]() -> Result<std::optional<ErrorRecord>> {
+        BOOST_OUTCOME_TRY(const auto content, read_untrusted_file(path, error_file_bytes_max));
+        if (!content) return std::optional<ErrorRecord>{};
+        BOOST_OUTCOME_TRY(auto record, parse_error_file(*content));
+        return std::optional(std::move(record));
+    };
+    Result<std::optional<ErrorRecord>> record = read();
+    if (!record) {
+        log(LogLevel::error, "Failed to parse reply file: " + path + ": " + record.error().message, true);
+    } else if (record.value()) {
+        failure.record = std::move(record.value());
+        failure.error_file = path;
+        failure.timestamp = failure.record->timestamp.value_or(failure.timestamp);
+    }
+    return event;
+}
+
+void AgentDriver::execute(const SignalWorkers& command) {
+    for (const int rank : command.local_ranks) workers_.signal(rank, command.signo);
+}
+
+void AgentDriver::execute(const ReleaseGroup& command) {
+    workers_.release(command.kill_leftovers);
+    uninterruptible_since_.clear();
+    if (!result_) tail_.drain([] {});
+}
+
+void AgentDriver::execute(const ArmTimer& command) {
+    auto& timer = timers_.at(command.timer);
+    timer.expires_after(command.after);
+    timer.async_wait([this, which = command.timer](boost::system::error_code error) {
+        if (!error) post(TimerFired{which});
+    });
+}
+
+void AgentDriver::execute(const CancelTimer& command) {
+    timers_.at(command.timer).cancel();
+}
+
+void AgentDriver::execute(const Say& command) {
+    log(as_log_level(command.level), command.text, command.always);
+}
+
+void AgentDriver::execute(const Finish& command) {
+    result_ = command.result;
+    tail_.drain([this] { io_.stop(); });
+}
+
+void AgentDriver::watch_uninterruptible() {
+    const auto allowed = parts_.config.uninterruptible_timeout;
+    if (allowed.count() <= 0) return;
+    const auto every =
+        std::clamp<std::chrono::duration<double>>(allowed / 4, std::chrono::milliseconds(50), std::chrono::seconds(1));
+    state_timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(every));
+    state_timer_.async_wait([this, allowed](boost::system::error_code error) {
+        if (error || result_) return;
+        const auto now = std::chrono::steady_clock::now();
+        for (int rank = 0; rank < workers_.count(); ++rank) {
+            if (workers_.state_letter(rank) != 'D') {
+                uninterruptible_since_.erase(rank);
+                continue;
+            }
+            const auto [since, first] = uninterruptible_since_.try_emplace(rank, now);
+            if (first)
+                log(LogLevel::warning,
+                    fmt::format("[{}] Worker pid={} entered uninterruptible sleep (D-state); will mark UNHEALTHY if it "
+                                "remains for {}s.",
+                                parts_.config.role, workers_.pid(rank), allowed.count()));
+            if (now - since->second >= allowed) events_.emplace_back(WorkerStuck{rank, now - since->second});
+        }
+        pump();
+        watch_uninterruptible();
+    });
+}
+
+}  // namespace cpprun

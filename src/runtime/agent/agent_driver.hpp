@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Turns the world into events for AgentMachine and carries out its commands, on one io_context and one thread.
+#pragma once
+
+#include "core/agent/agent_machine.hpp"
+#include "core/agent/worker_env.hpp"
+#include "core/devices/virtual_rank.hpp"
+#include "core/host_facts.hpp"
+#include "core/launch_config.hpp"
+#include "runtime/agent/worker_meeting.hpp"
+#include "runtime/logs/log_files.hpp"
+#include "runtime/logs/tail.hpp"
+#include "runtime/os/signal_source.hpp"
+#include "runtime/process/local_workers.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace cpprun {
+
+/// What the agent is given by the launch.
+struct AgentParts {
+    const LaunchConfig& config;
+    const HostFacts& host;
+    const SignalInheritance& signals;
+    std::optional<rlimit> worker_descriptor_limit;
+    std::vector<std::vector<int>> cpus_by_rank;     ///< empty: no NUMA binding
+    std::optional<VirtualDevices> virtual_devices;  ///< with --virtual-local-rank
+    RunLogs& logs;
+    WorkerMeeting& meeting;
+};
+
+class AgentDriver {
+  public:
+    /// `io` must outlive the driver and not run anywhere else; the parts must outlive it too.
+    AgentDriver(boost::asio::io_context& io, AgentParts parts);
+    ~AgentDriver();
+
+    /// Runs the agent to its end and returns how it went. Called once.
+    RunResult run();
+
+  private:
+    void post(AgentEvent event);
+    void pump();
+    void execute(const StartGroup& command);
+    void execute(const SignalWorkers& command);
+    void execute(const ReleaseGroup& command);
+    void execute(const ArmTimer& command);
+    void execute(const CancelTimer& command);
+    void execute(const Say& command);
+    void execute(const Finish& command);
+
+    Result<void> begin_attempt(int restart_count);
+    Result<void> start_worker(int local_rank);
+    std::string line_prefix(int local_rank) const;
+    Environment variables_of(int local_rank) const;
+    WorkerExited exit_event(int local_rank, ExitStatus status) const;
+    void on_signal(const ReceivedSignal& signal);
+    void watch_uninterruptible();
+
+    boost::asio::io_context& io_;
+    AgentParts parts_;
+    std::set<int> handled_signals_;
+    AgentMachine machine_;
+    SignalSource signals_;
+    LocalWorkers workers_;
+    Tail tail_;
+    std::map<AgentTimer, boost::asio::steady_timer> timers_;
+    boost::asio::steady_timer state_timer_;
+    std::map<int, std::chrono::steady_clock::time_point> uninterruptible_since_;
+    std::deque<AgentEvent> events_;
+    bool pumping_ = false;
+    std::optional<RunResult> result_;
+
+    // The attempt that runs.
+    int restart_count_ = 0;
+    int round_ = 0;
+    RankRange ranks_;
+    MasterAddress master_;
+    AttemptLogs attempt_logs_;
+    std::vector<int> pids_;
+};
+
+}  // namespace cpprun

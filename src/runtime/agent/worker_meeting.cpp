@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/agent/worker_meeting.hpp"
+
+#include <boost/asio/ip/address.hpp>
+
+namespace cpprun {
+namespace {
+
+bool is_loopback(const std::string& host) {
+    if (host == "localhost") return true;
+    boost::system::error_code error;
+    const auto address = boost::asio::ip::make_address(host, error);
+    return !error && address.is_loopback();
+}
+
+std::string master_host(const RendezvousConfig& rendezvous) {
+    if (rendezvous.kind == RendezvousKind::static_ranks) return rendezvous.host;
+    // One node alone: an address that every worker reaches without any name service.
+    return rendezvous.local_addr.value_or("127.0.0.1");
+}
+
+ListenSpec listen_spec(const LaunchConfig& config, const std::string& host, std::optional<std::uint16_t> port) {
+    const RendezvousConfig& rendezvous = config.rendezvous;
+    const bool local = is_loopback(host) && !rendezvous.endpoint_given && !rendezvous.local_addr;
+    ListenSpec spec;
+    spec.scope = local ? ListenSpec::Scope::loopback : ListenSpec::Scope::all;
+    spec.port = port.value_or(0);
+    spec.legacy = config.store.legacy;
+    if (config.store.bind) spec.bind_addresses = {*config.store.bind};
+    spec.allow_cidrs = config.store.allow;
+    return spec;
+}
+
+}  // namespace
+
+WorkerMeeting::WorkerMeeting(const LaunchConfig& config)
+    : agent_store_(config.worker_store == WorkerStore::agent), host_(master_host(config.rendezvous)) {
+    // Under c10d the endpoint's port belongs to the rendezvous; workers always meet elsewhere (contract 3.2).
+    if (config.rendezvous.kind == RendezvousKind::static_ranks) fixed_port_ = config.rendezvous.port;
+}
+
+Result<std::unique_ptr<WorkerMeeting>> WorkerMeeting::open(const LaunchConfig& config, StoreLog complain) {
+    std::unique_ptr<WorkerMeeting> meeting(new WorkerMeeting(config));
+    if (meeting->agent_store_) {
+        BOOST_OUTCOME_TRY(meeting->store_, StoreHost::start(listen_spec(config, meeting->host_, meeting->fixed_port_),
+                                                            std::move(complain)));
+    } else {
+        BOOST_OUTCOME_TRY(meeting->reserve());
+    }
+    return meeting;
+}
+
+Result<MasterAddress> WorkerMeeting::begin_attempt() {
+    if (!fresh_ && store_) store_->reset();
+    if (!fresh_ && !store_ && !fixed_port_) {
+        BOOST_OUTCOME_TRY(reserve());
+    }
+    fresh_ = false;
+    return MasterAddress{host_, store_ ? store_->port() : reserved_->port, agent_store_};
+}
+
+Result<void> WorkerMeeting::reserve() {
+    reserved_.reset();
+    BOOST_OUTCOME_TRY(reserved_, reserve_port(fixed_port_.value_or(0)));
+    return boost::outcome_v2::success();
+}
+
+}  // namespace cpprun
