@@ -74,8 +74,13 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       handled_signals_(numbers_of(parts_.config.stop.signals_to_handle)),
       machine_(settings_of(parts_.config)),
       signals_(io, parts_.signals, [this](const ReceivedSignal& signal) { on_signal(signal); }),
-      workers_(io, [this](int rank, ExitStatus status) { post(exit_event(rank, status)); }),
+      workers_(io,
+               [this](int rank, ExitStatus status) {
+                   worker_timers_.forget(workers_.pid(rank));
+                   post(exit_event(rank, status));
+               }),
       tail_(io.get_executor(), tail_options()),
+      worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
       state_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         timers_.emplace(timer, boost::asio::steady_timer(io));
@@ -153,6 +158,7 @@ Result<void> AgentDriver::begin_attempt(int restart_count) {
     log(LogLevel::info, rendezvous_block(config, restart_count, master_, ranks_));
     log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
     log(LogLevel::info, fmt::format("use_agent_store: {}", master_.agent_store ? "True" : "False"));
+    BOOST_OUTCOME_TRY(worker_timers_.begin_attempt());
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(restart_count, round_++, config.nproc_per_node));
     return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
 }
@@ -174,6 +180,7 @@ Environment AgentDriver::variables_of(int local_rank) const {
     place.restart_count = restart_count_;
     place.master = master_;
     place.error_file = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
+    place.timer_file = worker_timers_.path();
     Environment variables = worker_variables(parts_.config, place, parts_.host.environment);
     if (parts_.virtual_devices)
         for (const std::string& name : parts_.virtual_devices->variables)
@@ -244,6 +251,7 @@ void AgentDriver::execute(const SignalWorkers& command) {
 
 void AgentDriver::execute(const ReleaseGroup& command) {
     workers_.release(command.kill_leftovers);
+    worker_timers_.end_attempt();
     uninterruptible_since_.clear();
     if (!result_) tail_.drain([] {});
 }

@@ -8,6 +8,7 @@
 #include "core/host_facts.hpp"
 #include "core/launch_config.hpp"
 #include "runtime/agent/worker_meeting.hpp"
+#include "runtime/agent/worker_timers.hpp"
 #include "runtime/logs/log_files.hpp"
 #include "runtime/logs/tail.hpp"
 #include "runtime/os/signal_source.hpp"
@@ -74,6 +75,7 @@ class AgentDriver {
     SignalSource signals_;
     LocalWorkers workers_;
     Tail tail_;
+    WorkerTimers worker_timers_;
     std::map<AgentTimer, boost::asio::steady_timer> timers_;
     boost::asio::steady_timer state_timer_;
     std::map<int, std::chrono::steady_clock::time_point> uninterruptible_since_;
