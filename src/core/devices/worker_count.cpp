@@ -25,8 +25,9 @@ struct Accelerators {
     std::string kind;   ///< "gpu", "xpu" or a plug-in's name
     std::string maker;  ///< "NVIDIA", …
     int present = 0;
-    int usable = 0;  ///< visible ones; with one device per worker all that are listed
-    int slices = 0;  ///< MIG slices listed
+    int usable = 0;       ///< visible ones; with one device per worker all that are listed
+    int slices = 0;       ///< MIG slices listed
+    bool sliced = false;  ///< a whole GPU is listed that is cut into MIG slices
     std::string limited_by;
     bool none_wanted = false;
 };
@@ -57,6 +58,8 @@ Accelerators count_kind(const DeviceFacts& facts, const Environment& environment
     found.present = count_of_kind(facts, kind);
     found.usable = static_cast<int>(one_each ? visible.listed.size() : visible.devices.size());
     found.slices = static_cast<int>(std::count_if(visible.listed.begin(), visible.listed.end(), mig_slice));
+    found.sliced = std::any_of(visible.listed.begin(), visible.listed.end(),
+                               [](const Device& device) { return !device.mig_uuids.empty(); });
     found.limited_by = shown(visible.limited_by);
     found.none_wanted = visible.none_wanted;
     return found;
@@ -120,7 +123,11 @@ std::string describe(const Accelerators& found) {
 }
 
 std::vector<Notice> slice_notices(const Accelerators& found, bool one_each) {
-    if (one_each || found.slices < 2) return {};
+    if (one_each || (found.slices < 2 && !found.sliced)) return {};
+    if (found.slices < 2)
+        return {{Notice::Level::warning,
+                 "a GPU is cut into MIG slices, of which one process sees only the first, and no other GPU: one worker "
+                 "is started; for more, list their names in CUDA_VISIBLE_DEVICES and use --virtual-local-rank"}};
     return {{Notice::Level::warning,
              fmt::format("{} MIG slices are listed ({}), and one process can use only one: one worker is started; with "
                          "--virtual-local-rank there is one for each",

@@ -119,6 +119,7 @@ std::vector<ExpiredTimer> FileTimerTable::expired(double now) {
         timer = timers_.erase(timer);
     }
     std::vector<ExpiredTimer> list;
+    list.reserve(earliest.size());
     for (auto& [pid, timer] : earliest) list.push_back(std::move(timer));
     return list;
 }

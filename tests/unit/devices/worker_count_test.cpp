@@ -112,6 +112,17 @@ TEST(WorkerCount, B27SeveralMigSlicesAreOneWorkerAndAHint) {
     EXPECT_THAT(shared.notices.front().text, HasSubstr("CUDA_VISIBLE_DEVICES=MIG-a,MIG-b"));
 }
 
+TEST(WorkerCount, B27AGpuCutIntoSlicesIsOneWorkerAndAHint) {
+    DeviceFacts facts = machines::devices(2);
+    facts.devices[0].mig_uuids = {"MIG-1111", "MIG-2222"};
+    const auto result = count("gpu", facts).value();
+    EXPECT_EQ(result.count, 1);
+    ASSERT_EQ(result.notices.size(), 1U);
+    EXPECT_THAT(result.notices.front().text, HasSubstr("list their names in CUDA_VISIBLE_DEVICES"));
+    EXPECT_TRUE(count("gpu", facts, {{"CUDA_VISIBLE_DEVICES", "1"}}).value().notices.empty());
+    EXPECT_TRUE(count("gpu", facts, {{"CUDA_VISIBLE_DEVICES", "MIG-1111"}}).value().notices.empty());
+}
+
 TEST(WorkerCount, B27WithOneDevicePerWorkerEachMigSliceCounts) {
     const auto result = count_workers("gpu", machines::cpus(3), machines::devices(2),
                                       {{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b"}}, CpuCountRule::quota, true)
