@@ -40,8 +40,8 @@ int work(int argc, char** argv) {
     if (place.restart_count == 0 && fail_rank(argc, argv) == place.rank) {
         throw std::runtime_error("rank " + std::to_string(place.rank) + " lost its share");
     }
-    std::printf("attempt %d, rank %d of %d (local %d of %d): %.12f\n", place.restart_count, place.rank, place.world_size,
-                place.local_rank, place.local_world_size, share_of_pi(place));
+    std::printf("attempt %d, rank %d of %d (local %d of %d): %.12f\n", place.restart_count, place.rank,
+                place.world_size, place.local_rank, place.local_world_size, share_of_pi(place));
     return 0;
 }
 
