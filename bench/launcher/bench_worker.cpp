@@ -5,7 +5,9 @@
 //   fail-once in attempt 0 waits for all its siblings, and rank 0 then fails; in later attempts ends well.
 #include "stamp.hpp"
 
+#include <csignal>
 #include <cstring>
+#include <sys/prctl.h>
 
 namespace {
 
@@ -25,6 +27,9 @@ void wait_for_siblings(int world_size) {
 }
 
 [[noreturn]] void hold() {
+    // The plain loop stops nobody when it is stopped itself; and no run lasts as long as the alarm.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(300);
     for (;;) pause();
 }
 
