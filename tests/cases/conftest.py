@@ -61,15 +61,23 @@ class Place:
     def run(self, *args, seconds=60, **options):
         """One launch to its end. Fails when that takes longer than `seconds`: something hangs."""
         began = time.monotonic()
-        process = self.start(*args, **options)
-        try:
-            out, err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            pytest.fail(f"hangs after {seconds} s: {args}\n{out.decode(errors='replace')}\n{err.decode(errors='replace')}")
-        return Result(process.returncode, out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"),
-                      time.monotonic() - began)
+        # Files, not pipes: a process that outlives the launcher would keep a pipe open and us waiting.
+        with open(self.root / "stdout", "w+b") as out, open(self.root / "stderr", "w+b") as err:
+            process = self.start(*args, **({"stdout": out, "stderr": err} | options))
+            try:
+                process.wait(seconds)
+                hangs = False
+            except subprocess.TimeoutExpired:
+                processes.end_tree(process)
+                hangs = True
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read().decode(errors="surrogateescape"))
+        result = Result(process.returncode, *texts, time.monotonic() - began)
+        if hangs:
+            pytest.fail(f"hangs after {seconds} s: {args}\n{result!r}")
+        return result
 
     def records(self):
         """What the probes wrote down, by "ATTEMPT.RANK"."""

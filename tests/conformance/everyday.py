@@ -30,7 +30,7 @@ def omp_one_line(theirs, ours):
     lines = theirs["stderr"]
     banner = next((i for i, line in enumerate(lines) if "Setting OMP_NUM_THREADS environment variable" in line), None)
     notice = [i for i, line in enumerate(ours["stderr"]) if OMP_LINE.search(line)]
-    if banner is None or len(notice) != 1:
+    if banner is None or len(notice) != 1 or lines[banner] in ours["stderr"]:
         return False
     del lines[banner]
     for frame in ("W| ", "W| " + "*" * 41, "W| " + "*" * 41):

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Takes out of an observation what differs from run to run: pids, times, ports, random names, the launcher's frames."""
+import hashlib
+import os
 import re
+import resource
 import socket
 
+_OWN_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
 PREFIX = re.compile(r"^([DIWE])\d{4} \d\d:\d\d:\d\d\.\d+ +(?:\d+|<LAUNCHER>) [^\]\s]*\] ?")
 CPP_PREFIX = re.compile(r"^\[([DIWE])\d{4} \d\d:\d\d:\d\d\.\d+ +[^\]]*\] ?")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -27,9 +31,11 @@ def _text_rules(seen):
         (r"torchelastic_[a-z0-9_]{8}(?![a-z0-9_])", "torchelastic_<RANDOM>"),
         (r"/([\w.-]+)_[a-z0-9_]{8}(/attempt_|$)", r"/\1_<RANDOM>\2"),
         (r"watchdog_timer_<UUID>", "watchdog_timer_<RANDOM>"),
-        (r"\b\d{30,}\b", "<RANDOM ID>"),
+        (r"(?<!\d)\d{30,}(?!\d)", "<RANDOM ID>"),
         (rf"\b{seen['pid']}\b", "<LAUNCHER>"),
         (r"(?i)(process |pid: |pid=|PID )\d+\b", r"\1<PID>"),
+        (rf"(host      : ){re.escape(socket.getfqdn())}$", r"\1<HOST>"),
+        (rf'("hostname": "){re.escape(socket.getfqdn())}"', r'\1<HOST>"'),
         (r"(time      : )(?!1970)\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d", r"\1<TIME>"),
         (r'("?timestamp"?: "?)[1-9]\d{9}\b', r"\1<EPOCH>"),
         (r"(Elapsed: )[\d.e-]+", r"\1<SECONDS>"),
@@ -86,9 +92,22 @@ def _without_usage(lines):
     return kept
 
 
+def _rules(raw):
+    """A table's rules as marks, if they have the width they must have: that of the longest line, at most 60."""
+    lines = raw.split("\n")
+    ends = [index for index, line in enumerate(lines) if re.fullmatch("={10,}", line)]
+    for first, last in zip(ends[::2], ends[1::2]):
+        inside = [line for line in lines[first + 1:last] if not re.fullmatch("-{10,}", line)]
+        width = min(60, max(len(line) for line in inside))
+        for index in range(first, last + 1):
+            if lines[index] in ("=" * width, "-" * width):
+                lines[index] = lines[index][0] * 10
+    return "\n".join(lines)
+
+
 def stderr_lines(value, seen):
     lines = []
-    for line in text(value, seen).split("\n"):
+    for line in text(_rules(value), seen).split("\n"):
         line = PREFIX.sub(r"\1| ", line)
         lines.append(CPP_PREFIX.sub(r"\1| ", line))
     if lines and not lines[-1]:
@@ -115,10 +134,21 @@ def _worker(record, seen):
     for shell_made in ("_", "PWD", "OLDPWD", "SHLVL", "LC_CTYPE", "__PYVENV_LAUNCHER__"):
         changed.pop(shell_made, None)
     proc = {name: text(value, seen) if isinstance(value, str) else value for name, value in record["proc"].items()}
+    proc["nice"] -= os.getpriority(os.PRIO_PROCESS, 0)
+    for name, own in (("affinity", sorted(os.sched_getaffinity(0))), ("nofile", list(_OWN_LIMIT))):
+        if proc[name] == own:
+            proc[name] = "<as the suite's own>"
     proc["child_of_launcher"] = record["ppid"] == seen["pid"]
     return {"argv": [text(word, seen) for word in record["argv"]],
             "sys_argv": [text(word, seen) for word in record["sys_argv"]],
             "sys_path_0": text(record["sys_path_0"], seen), "env": changed, "proc": proc}
+
+
+def _contents(body, seen):
+    """A file's text; of a long one length and digest, as it is data and no message."""
+    if len(body) > 5000:
+        return f"{len(body)} characters, SHA-256 {hashlib.sha256(body.encode()).hexdigest()}"
+    return repr(text(body, seen))
 
 
 def observation(seen, scenario):
@@ -131,7 +161,7 @@ def observation(seen, scenario):
         stderr = [line for line in stderr if PROMISED.search(line.rpartition("| ")[2])]
     if "stderr" in scenario.unordered:
         stderr = sorted(stderr)
-    files = sorted(f"{mode} {text('/' + path, seen)[1:]}" + ("" if body is None else f" = {text(body, seen)!r}")
+    files = sorted(f"{mode} {text('/' + path, seen)[1:]}" + ("" if body is None else f" = {_contents(body, seen)}")
                    for path, mode, body in seen["files"])
     return {"exit": seen["exit"], "stdout": stdout, "stderr": stderr, "orphans": seen["orphans"],
             "workers": {name: _worker(record, seen) for name, record in seen["workers"].items()},

@@ -159,8 +159,7 @@ def _observe(scenario, launcher, place, ports):
                 scenario.act(Running(process, place))
             code = process.wait(SECONDS_MAX)
         except (subprocess.TimeoutExpired, TimeoutError) as hang:
-            process.kill()
-            process.wait()
+            processes.end_tree(process)
             _end_all(place.records())
             raise AssertionError(f"{launcher} hangs ({hang}); stderr so far:\n{err_path.read_text(errors='replace')}")
     records = place.records()

@@ -56,3 +56,25 @@ def end(pid, started):
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+def descendants(pid):
+    """(pid, start time) of all that came from a process and still hang on it, deepest last."""
+    found, waiting = [], [pid]
+    while waiting:
+        try:
+            below = children(waiting.pop())
+        except FileNotFoundError:
+            continue
+        found += [(child, start_time(child)) for child in below]
+        waiting += below
+    return [(child, started) for child, started in found if started is not None]
+
+
+def end_tree(process):
+    """SIGKILL for a subprocess.Popen that hangs and for all below it; they may be in sessions of their own."""
+    below = descendants(process.pid) if process.poll() is None else []
+    process.kill()
+    process.wait()
+    for child, started in below:
+        end(child, started)

@@ -25,7 +25,7 @@ def early(code, pattern):
 AFTER_SCRIPT = [
     scenario("a_script_gets_its_arguments", "w.py", "a", "b"),
     scenario("options_after_the_script_are_the_scripts", "--nproc-per-node", "1", "w.py", "--nproc-per-node", "2", "-h",
-             "--version", "--log", "x"),
+             "--version", "--bogus", "x"),
     scenario("abbreviations_behind_the_script_are_the_scripts", "w.py", "--r=16", "--log",
              differs=(Differs("script-options-untouched", {"exit": 0, "workers": "0.0", "stderr": "^$",
                                                            "stdout": "argv '--r=16' '--log'"}),)),
