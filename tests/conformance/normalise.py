@@ -38,6 +38,7 @@ def _text_rules(seen):
         (rf'("hostname": "){re.escape(socket.getfqdn())}"', r'\1<HOST>"'),
         (r"(time      : )(?!1970)\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d", r"\1<TIME>"),
         (r'("?timestamp"?: "?)[1-9]\d{9}\b', r"\1<EPOCH>"),
+        (r"(master_port=)\d+$", r"\1<FREE PORT>"),
         (r"(Elapsed: )[\d.e-]+", r"\1<SECONDS>"),
         (r'("worker_id": ")\d+"', r'\1<PID>"'),
         (r'(worker_pid\\": \[)\d+', r"\1<PID>"),

@@ -65,4 +65,6 @@ def write(name, observation):
     with open(_path().with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = _known() | {name: observation}
-        _path().write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=True) + "\n")
+        # One scenario a line, so that a new record is a diff that can be read.
+        lines = [f"{json.dumps(key)}: {json.dumps(known[key], sort_keys=True)}" for key in sorted(known)]
+        _path().write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -6,12 +6,20 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
+class Lines:
+    """Patterns of whole lines; each must match a line of its side at least once, and every line that differs one."""
+    theirs: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Differs:
     """One deliberate difference, by its id in docs/compatibility.md.
 
     `ours` maps each kind that differs to what cpprun must show there: for `exit` and `orphans` the number, for
     `stdout`, `stderr` and `files` a regular expression (multiline, searched in the normalised text), for `env:NAME`,
-    `argv`, `workers` and `proc:NAME` a regular expression searched in the text of the value."""
+    `argv`, `workers` and `proc:NAME` a regular expression searched in the text of the value. Instead of the pattern
+    a Lines says which lines of a stream are torchrun's alone and which are cpprun's; all others must be equal."""
     id: str
     ours: dict[str, Any]
 

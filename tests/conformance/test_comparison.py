@@ -5,7 +5,7 @@ import copy
 import normalise
 import pytest
 from compare import faults
-from scenario import Differs, scenario
+from scenario import Differs, Lines, scenario
 
 SAME = {"exit": 0, "stdout": ["hi"], "stderr": [], "orphans": 0, "files": [], "signals": {},
         "workers": {"0.0": {"argv": ["a"], "sys_argv": ["a"], "sys_path_0": "", "env": {"RANK": "0"},
@@ -51,6 +51,15 @@ def test_a_documented_difference_must_be_the_documented_one():
     documented = scenario("x", differs=(Differs("some-id", {"exit": 2}),))
     assert faults(documented, SAME, _changed(lambda o: o.update(exit=2))) == []
     assert "promises exit = 2" in faults(documented, SAME, _changed(lambda o: o.update(exit=3)))[0]
+
+
+@pytest.mark.parametrize("theirs,ours,good", [
+    (["a", "x1"], ["a", "y"], True), (["a", "x1"], ["b", "y"], False), (["a"], ["a", "y"], False),
+    (["a", "x1"], ["a"], False), (["x1", "a", "x2"], ["y", "a"], True)])
+def test_lines_of_one_side_leave_the_others_to_be_equal(theirs, ours, good):
+    documented = scenario("x", differs=(Differs("some-id", {"stderr": Lines(theirs=(r"x\d",), ours=("y",))}),))
+    report = faults(documented, _changed(lambda o: o.update(stderr=theirs)), _changed(lambda o: o.update(stderr=ours)))
+    assert (report == []) == good, report
 
 
 def test_an_everyday_difference_that_is_gone_is_a_fault():

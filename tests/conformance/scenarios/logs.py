@@ -26,7 +26,7 @@ SCENARIOS = [
     say("redirect_and_tee_of_different_streams", "-r", "1", "-t", "2"),
     say("ranks_beyond_nproc_are_fine", "-t", "0:1,1:2,2:3,5:3"),
     scenario("tee_copies_odd_output_as_torchrun_does", "-t", "1", "--log-dir", "L", "odd_output.py"),
-    scenario("tee_loses_nothing_of_many_lines", "-t", "1", "--log-dir", "L", "--no-python", "seq", "1", "2000"),
+    scenario("tee_loses_nothing_of_many_lines", "-t", "1", "--log-dir", "L", "--no-python", "seq", "1", "1500"),
     scenario("tee_survives_a_closed_console", "-t", "1", "--nproc-per-node", "2", "--log-dir", "L", "--no-python", "sh",
              "-c", "seq 1 30000; echo done $RANK", stdout="closed",
              differs=(Differs("own-words-for-failures", {"stderr": "(?i)error in log tailor|broken pipe|closed"}),)),
