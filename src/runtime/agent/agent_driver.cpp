@@ -56,6 +56,19 @@ LogLevel as_log_level(Say::Level level) {
     return LogLevel::error;
 }
 
+// torchrun starts no health check either: it has a hook for one, and says so (contract 8.1).
+void say_health_check(const Environment& environment) {
+    const auto port = environment.find("TORCHELASTIC_HEALTH_CHECK_PORT");
+    if (port == environment.end()) {
+        log(LogLevel::info, "Environment variable 'TORCHELASTIC_HEALTH_CHECK_PORT' not found. Do not start health check.");
+    } else if (port->second.empty() || port->second.find_first_not_of("0123456789") != std::string::npos) {
+        log(LogLevel::info, "Invalid healthcheck port value: '" + port->second +
+                                "', expecting integer. Not starting healthcheck server.");
+    } else {
+        log(LogLevel::warning, "No health check server started");
+    }
+}
+
 /// "NAME=value" texts of a worker's whole environment.
 std::vector<std::string> environment_texts(const Environment& inherited, const Environment& replaced) {
     std::vector<std::string> texts;
@@ -159,6 +172,7 @@ Result<void> AgentDriver::begin_attempt(int restart_count) {
     log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
     log(LogLevel::info, fmt::format("use_agent_store: {}", master_.agent_store ? "True" : "False"));
     BOOST_OUTCOME_TRY(worker_timers_.begin_attempt());
+    say_health_check(parts_.host.environment);
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(restart_count, round_++, config.nproc_per_node));
     return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
 }
