@@ -29,8 +29,8 @@ int run(int argc, char** argv) {
     open_missing_standard_streams();
     const HostFacts host = probe_host(argc > 0 ? argv[0] : nullptr);
     const std::vector<std::string> arguments(argc > 0 ? argv + 1 : argv, argv + argc);
-    const Result<Invocation> invocation = parse_command_line(arguments, host, DiskLookup{}, [&host] {
-        return probe_devices(ProbeDepth::drivers, probe_roots(host.environment));
+    const Result<Invocation> invocation = parse_command_line(arguments, host, DiskLookup{}, [&host](bool ask_drivers) {
+        return probe_devices(ask_drivers ? ProbeDepth::drivers : ProbeDepth::files, probe_roots(host.environment));
     });
     if (!invocation) {
         report_error(invocation.error(), host.program_name);

@@ -106,7 +106,8 @@ class Resolver {
     }
 
     const DeviceFacts& devices() {
-        if (!devices_) devices_ = probe_devices_ ? probe_devices_() : DeviceFacts{};
+        if (!devices_)
+            devices_ = probe_devices_ ? probe_devices_(needs_device_drivers(config_.nproc_text)) : DeviceFacts{};
         return *devices_;
     }
 

@@ -21,8 +21,9 @@ struct LaunchRequest {
     std::vector<Notice> notices;
 };
 
-/// Looks for accelerators; slow enough to be called only where they matter.
-using ProbeDevices = std::function<DeviceFacts()>;
+/// Looks for accelerators. With `ask_drivers` the drivers are asked as well (MIG slices, UUIDs), which takes long
+/// enough to be done only for words that count devices.
+using ProbeDevices = std::function<DeviceFacts(bool ask_drivers)>;
 
 /// LOGLEVEL: a level name of Python's logging, WARNING when it is not set. Error, ErrorKind::usage: anything else,
 /// lower case and the empty text included.

@@ -45,7 +45,8 @@ struct FakeMachine {
     HostFacts host;
     FakeDisk disk;
     DeviceFacts devices;
-    int probes = 0;  ///< how often the devices were looked at
+    int probes = 0;              ///< how often the devices were looked at
+    bool drivers_asked = false;  ///< whether that included their drivers
 
     FakeMachine() {
         host.environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/user"}, {"LANG", "C.UTF-8"}};
@@ -66,8 +67,9 @@ struct FakeMachine {
     }
 
     Result<Invocation> parse(const std::vector<std::string>& arguments) {
-        return parse_command_line(arguments, host, disk, [this] {
+        return parse_command_line(arguments, host, disk, [this](bool ask_drivers) {
             ++probes;
+            drivers_asked = drivers_asked || ask_drivers;
             return devices;
         });
     }

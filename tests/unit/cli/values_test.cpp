@@ -456,6 +456,19 @@ TEST(Values, B26TheQuotaCountsUnlessToldOtherwise) {
     EXPECT_EQ(machine.config({"--nproc-per-node=cpu", "--cpu-count=affinity", "w.py"}).nproc_per_node, 8);
 }
 
+TEST(Values, OnlyAWordThatCountsDevicesAsksTheirDrivers) {
+    for (const char* count : {"4", "cpu"}) {
+        FakeMachine machine;
+        machine.launch({"--nproc-per-node", count, "w.py"});
+        EXPECT_EQ(machine.probes, 1) << count;
+        EXPECT_FALSE(machine.drivers_asked) << count;
+    }
+    FakeMachine machine;
+    machine.launch({"--nproc-per-node=auto", "w.py"});
+    EXPECT_EQ(machine.probes, 1);
+    EXPECT_TRUE(machine.drivers_asked);
+}
+
 TEST(Values, B28MoreWorkersThanDevicesIsAWarningOrWithStrictDevicesAnError) {
     FakeMachine machine;
     machine.set("OMP_NUM_THREADS", "1");
