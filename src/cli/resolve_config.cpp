@@ -14,6 +14,8 @@
 #include "core/devices/worker_count.hpp"
 #include "core/logs/std_spec.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -130,9 +132,15 @@ class Resolver {
                                      cpu_rule(), setting(OptionId::virtual_local_rank).on());
         if (!counted) return refuse_word(counted.error().message);
         config_.nproc_per_node = counted.value().count;
-        config_.nproc_explanation = counted.value().explanation;
+        config_.nproc_explanation = explain(counted.value());
         for (Notice& notice : counted.value().notices) notices_.push_back(std::move(notice));
         return boost::outcome_v2::success();
+    }
+
+    /// torchrun's INFO line for a word (contract 1.4), and what was counted.
+    std::string explain(const WorkerCount& counted) const {
+        return fmt::format("Using nproc_per_node={}, setting nproc_per_node to {} since the instance has {} {}; {}",
+                           config_.nproc_text, counted.count, counted.count, counted.kind, counted.explanation);
     }
 
     /// `problem` says itself which words there are.

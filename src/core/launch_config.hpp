@@ -115,7 +115,7 @@ struct LaunchConfig {
     StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";                  ///< --nproc-per-node as given
-    std::string nproc_explanation;                 ///< e.g. "cpu -> 2 (affinity mask)"; empty for a number
+    std::string nproc_explanation;                 ///< INFO line that ends in "cpu -> 2 (…)"; empty for a number
     std::string role = "default";
     int max_restarts = 0;
     double monitor_interval = 0.1;                 ///< seconds; accepted, a bound only

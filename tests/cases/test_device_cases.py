@@ -35,6 +35,12 @@ class Machine:
             self.nvidia_gpu(i, f"0000:{i + 16:02x}:00.0", f"GPU-{i}{i}{i}{i}")
         return self
 
+    def cut_in_two(self, minor):
+        """Two MIG slices of a GPU, as the driver's access files show them."""
+        for slice_ in ("gi1/ci0", "gi2/ci0"):
+            self.write(f"proc/driver/nvidia/capabilities/gpu{minor}/mig/{slice_}/access", "x\n")
+        return self
+
     def quota(self, text):
         return self.write("proc/self/cgroup", "0::/\n").write("sys/fs/cgroup/cpu.max", text + "\n")
 
@@ -113,8 +119,8 @@ def test_B26_amd_devices_are_counted_by_the_kernels_topology(place, machine):
                                            ("GPU-1111,GPU-1111", 1), ("MIG-GPU-0000/1/0,MIG-GPU-0000/2/0", 1)])
 def test_B27_uuids_and_slices_are_counted_without_a_crash(place, machine, visible, count):
     machine.gpus(2)
-    for slice_ in ("gi1/ci0", "gi2/ci0"):
-        machine.write(f"proc/driver/nvidia/capabilities/gpu0/mig/{slice_}/access", "x\n")
+    if "MIG" in visible:
+        machine.cut_in_two(0)
     if count is None:
         result = place.run("--nproc-per-node=gpu", *COUNT, env=machine.env | {"CUDA_VISIBLE_DEVICES": visible})
         assert result.code == 2 and visible in result.stderr, result
@@ -122,10 +128,16 @@ def test_B27_uuids_and_slices_are_counted_without_a_crash(place, machine, visibl
         assert _workers(place, machine, "--nproc-per-node=gpu", CUDA_VISIBLE_DEVICES=visible) == count
 
 
+@pytest.mark.parametrize("env", [{}, {"CUDA_VISIBLE_DEVICES": "GPU-0000,GPU-1111"}, {"CUDA_VISIBLE_DEVICES": "0,1"}])
+def test_B27_beside_a_slice_cuda_shows_no_other_device(place, machine, env):
+    machine.gpus(2).cut_in_two(0)
+    result = place.run("--nproc-per-node=gpu", *COUNT, env=machine.env | env)
+    assert (result.code, result.stdout) == (0, "1\n"), result
+    assert "--virtual-local-rank" in result.stderr, result
+
+
 def test_B27_each_worker_gets_a_slice_of_its_own_on_request(place, machine):
-    machine.gpus(1)
-    for slice_ in ("gi1/ci0", "gi2/ci0"):
-        machine.write(f"proc/driver/nvidia/capabilities/gpu0/mig/{slice_}/access", "x\n")
+    machine.gpus(1).cut_in_two(0)
     slices = "MIG-GPU-0000/1/0,MIG-GPU-0000/2/0"
     result = place.run("--nproc-per-node=gpu", "--virtual-local-rank", "--no-python", "sh", "-c",
                        "echo $CUDA_VISIBLE_DEVICES", env=machine.env | {"CUDA_VISIBLE_DEVICES": slices})
