@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -104,6 +105,7 @@ bool Copier::ended_within(std::chrono::milliseconds bound) {
 }
 
 void Copier::run() {
+    ::pthread_setname_np(::pthread_self(), thread_name);
     while (!quit_) {
         now_ = Clock::now();
         take_requests();

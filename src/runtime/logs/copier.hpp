@@ -28,6 +28,9 @@ namespace cpprun {
 
 class Copier {
   public:
+    /// As `ps -L` and /proc/<pid>/task show it.
+    static constexpr const char* thread_name = "cpprun-tail";
+
     struct Follow {
         TailStream stream;
         UniqueFd file;  ///< open for reading
