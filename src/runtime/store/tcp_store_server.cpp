@@ -337,20 +337,22 @@ void StoreLoop::out_of_descriptors(int listener, int error) {
     spare_.close();
     SocketAddress peer;
     peer.length = sizeof peer.storage;
-    const SocketFd refused(accept4(listener, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length, SOCK_CLOEXEC));
+    SocketFd refused(accept4(listener, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length, SOCK_CLOEXEC));
+    const bool pause = !refused.valid() && errno != EAGAIN;
     if (refused.valid()) {
         shared_.complaints.add("descriptors", "store: refused " + endpoint_text(peer) + ": " + error_text(error), now_);
-    } else if (errno != EAGAIN) {
-        accept_again_ = now_ + accept_pause;
-        for (const int fd : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     }
-    // The refused one is closed after this, so that its place is not taken by the spare.
+    refused.close();
     spare_ = SocketFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!pause) return;
+    accept_again_ = now_ + accept_pause;
+    for (const int fd : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
 void StoreLoop::resume_accepting() {
     if (Clock::now() < *accept_again_) return;
     accept_again_.reset();
+    if (!spare_.valid()) spare_ = SocketFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
     for (const int fd : listeners_) watch(fd, tag_of(fd, 0));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The client and the public interface, against our own server and, where torch is installed, against both of PyTorch's.
 #include "cpprun/store.hpp"
+#include "integration/store/child.hpp"
 #include "integration/store/raw_client.hpp"
 #include "runtime/store/listener.hpp"
 #include "runtime/store/store_host.hpp"
@@ -10,12 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdio>
-#include <fcntl.h>
 #include <functional>
 #include <map>
-#include <signal.h>
-#include <sys/wait.h>
 #include <thread>
 
 namespace cpprun::test {
@@ -25,42 +22,6 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
-
-// A child process whose first line of output is a number.
-class Child {
-  public:
-    explicit Child(const std::vector<std::string>& command) {
-        int output[2];
-        EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
-        pid_ = fork();
-        if (pid_ == 0) {
-            dup2(output[1], 1);
-            std::vector<char*> arguments;
-            for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-            arguments.push_back(nullptr);
-            execvp(arguments[0], arguments.data());
-            _exit(127);
-        }
-        close(output[1]);
-        FILE* file = fdopen(output[0], "r");
-        if (fscanf(file, "%d", &number_) != 1) number_ = 0;
-        fclose(file);
-    }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-    ~Child() { kill_now(); }
-    int number() const { return number_; }
-    void kill_now() {
-        if (pid_ <= 0) return;
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-        pid_ = 0;
-    }
-
-  private:
-    pid_t pid_ = 0;
-    int number_ = 0;
-};
 
 constexpr const char* torch_server = R"(
 import os, sys, time
@@ -83,7 +44,7 @@ std::unique_ptr<Child> start_torch(const std::string& backend) {
 struct Server {
     std::unique_ptr<StoreServer> ours;
     std::unique_ptr<Child> torch;
-    std::uint16_t port() const { return ours ? ours->port() : static_cast<std::uint16_t>(torch->number()); }
+    std::uint16_t port() const { return ours ? ours->port() : torch->port(); }
 };
 
 Server& server(const std::string& kind) {
@@ -284,7 +245,7 @@ TEST(ClientFaults, ADeadServerEndsAWaitingGetAtOnce) {
     for (const char* backend : {"libuv", "classic"}) {
         const auto torch = start_torch(backend);
         if (!torch) GTEST_SKIP() << "torch is not installed";
-        TcpStore store(options_for(static_cast<std::uint16_t>(torch->number())));
+        TcpStore store(options_for(torch->port()));
         std::jthread killer([&] {
             poll(nullptr, 0, 50);
             torch->kill_now();

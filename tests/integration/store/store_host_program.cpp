@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A store for tests in other languages. Arguments: [loopback|all|reserve] [port]; with "reserve" it only holds a port.
-// Prints its port; then one command on each line
-// of its input: "reset" and "stats" are answered with one line, "quit" or the end of the input ends it.
+// A store for tests in other languages. Arguments: [loopback|all|reserve] [port] [connections_max]; with "reserve" it
+// only holds a port. Prints its port; then one command on each line of its input: "reset" and "stats" are answered with
+// one line, "quit" or the end of the input ends it.
 #include "runtime/store/store_host.hpp"
 
 #include <cstdlib>
@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
     cpprun::ListenSpec spec;
     if (argc > 1 && std::string(argv[1]) == "all") spec.scope = cpprun::ListenScope::all;
     if (argc > 2) spec.port = static_cast<std::uint16_t>(std::atoi(argv[2]));
+    if (argc > 3) spec.connections_max = static_cast<std::size_t>(std::atoi(argv[3]));
     const auto log = [](cpprun::StoreLogLevel, const std::string& line) { std::cerr << line << std::endl; };
     const auto host = cpprun::StoreHost::start(spec, log);
     if (!host) {
