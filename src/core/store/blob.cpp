@@ -32,6 +32,18 @@ std::string_view Blob::view() const {
     return head_ == nullptr ? std::string_view() : std::string_view(head_->bytes(), head_->size);
 }
 
+void Blob::assign(std::string_view bytes, MemoryCount& count) {
+    constexpr std::size_t spare_bytes_max = 64;
+    const bool fits =
+        head_ != nullptr && head_->capacity >= bytes.size() && head_->capacity - bytes.size() <= spare_bytes_max;
+    if (!fits || head_->owners.load(std::memory_order_acquire) != 1) {
+        *this = Blob(bytes, count);
+        return;
+    }
+    if (!bytes.empty()) std::memcpy(head_->bytes(), bytes.data(), bytes.size());
+    head_->size = bytes.size();
+}
+
 void Blob::append(std::string_view bytes, MemoryCount& count) {
     const std::string_view old = view();
     const bool alone = head_ != nullptr && head_->owners.load(std::memory_order_acquire) == 1;

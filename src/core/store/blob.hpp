@@ -29,6 +29,8 @@ class Blob {
     ~Blob() { release(); }
 
     std::string_view view() const;
+    /// Becomes a copy of `bytes`; as a new blob for everybody who shares the old one.
+    void assign(std::string_view bytes, MemoryCount& count);
     /// Adds bytes at the end, for this owner only. Amortised over many calls as long as nobody shares the bytes.
     void append(std::string_view bytes, MemoryCount& count);
 

@@ -157,12 +157,8 @@ bool StoreEngine::present(std::string_view key) const {
 }
 
 void StoreEngine::store(std::string_view key, std::string_view value) {
-    Blob blob(value, memory_);
-    if (const auto found = values_.find(key); found != values_.end()) {
-        found->second = std::move(blob);
-        return;
-    }
-    values_.emplace(key, std::move(blob));
+    if (const auto found = values_.find(key); found != values_.end()) return found->second.assign(value, memory_);
+    values_.emplace(key, Blob(value, memory_));
     memory_.fetch_add(key.size() + node_bytes, std::memory_order_relaxed);
 }
 
