@@ -74,7 +74,7 @@ Json shared_details(const EventRun& run, Json group_world_size) {
 const char* const worker_without_error_file =
     R"({"message": "<NONE>", "errorTraits": {"category": "system_terminated_error", "retryability": "False"}})";
 
-std::string event_line(const EventRun& run, const AgentEvent& event) {
+std::string event_line(const EventRun& run, const AgentEventRecord& event) {
     const Source agent{.name = "AGENT",
                        .global_rank = nullptr,
                        .group_rank = or_null(event.group_rank),
@@ -83,7 +83,7 @@ std::string event_line(const EventRun& run, const AgentEvent& event) {
     return line(run, event.state, agent, event.raw_error, event.duration_ms);
 }
 
-std::string event_line(const EventRun& run, const WorkerEvent& event) {
+std::string event_line(const EventRun& run, const WorkerEventRecord& event) {
     Json details = shared_details(run, event.group_world_size);
     const bool failed = event.exit_code.has_value();
     details["local_rank"] = one_element(event.local_rank);

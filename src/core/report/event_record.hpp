@@ -29,7 +29,7 @@ struct EventRun {
     long total_run_time = 0;  ///< whole seconds since the agent's start; 0 in all but the last events
 };
 
-struct AgentEvent {
+struct AgentEventRecord {
     EventState state = EventState::rendezvous;
     std::optional<int> group_rank = std::nullopt;        ///< none before the first rendezvous has come to a result
     std::optional<int> group_world_size = std::nullopt;  ///< the same
@@ -37,7 +37,7 @@ struct AgentEvent {
     std::optional<std::string> raw_error = std::nullopt;  ///< why the agent failed
 };
 
-struct WorkerEvent {
+struct WorkerEventRecord {
     EventState state = EventState::start;
     int global_rank = 0;
     int group_rank = 0;
@@ -55,7 +55,7 @@ struct WorkerEvent {
 extern const char* const worker_without_error_file;
 
 /// The event as one line, without a line break. Bytes that are no UTF-8 become U+FFFD.
-std::string event_line(const EventRun& run, const AgentEvent& event);
-std::string event_line(const EventRun& run, const WorkerEvent& event);
+std::string event_line(const EventRun& run, const AgentEventRecord& event);
+std::string event_line(const EventRun& run, const WorkerEventRecord& event);
 
 }  // namespace cpprun

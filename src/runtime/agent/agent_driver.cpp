@@ -60,7 +60,8 @@ LogLevel as_log_level(Say::Level level) {
 void say_health_check(const Environment& environment) {
     const auto port = environment.find("TORCHELASTIC_HEALTH_CHECK_PORT");
     if (port == environment.end()) {
-        log(LogLevel::info, "Environment variable 'TORCHELASTIC_HEALTH_CHECK_PORT' not found. Do not start health check.");
+        log(LogLevel::info,
+            "Environment variable 'TORCHELASTIC_HEALTH_CHECK_PORT' not found. Do not start health check.");
     } else if (port->second.empty() || port->second.find_first_not_of("0123456789") != std::string::npos) {
         log(LogLevel::info, "Invalid healthcheck port value: '" + port->second +
                                 "', expecting integer. Not starting healthcheck server.");
@@ -90,10 +91,12 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       workers_(io,
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
+                   statuses_.at(static_cast<std::size_t>(rank)) = status;
                    post(exit_event(rank, status));
                }),
       tail_(io.get_executor(), tail_options()),
       worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
+      event_log_(parts_.config, parts_.host),
       state_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         timers_.emplace(timer, boost::asio::steady_timer(io));
@@ -144,6 +147,7 @@ void AgentDriver::on_signal(const ReceivedSignal& signal) {
 
 void AgentDriver::execute(const StartGroup& command) {
     pids_.clear();
+    statuses_.assign(static_cast<std::size_t>(parts_.config.nproc_per_node), std::nullopt);
     const auto start_all = [&]() -> Result<void> {
         BOOST_OUTCOME_TRY(begin_attempt(command.restart_count));
         for (int rank = 0; rank < parts_.config.nproc_per_node; ++rank) {
@@ -155,6 +159,7 @@ void AgentDriver::execute(const StartGroup& command) {
     attempt_logs_.filtered_stdout = {};
     attempt_logs_.filtered_stderr = {};
     if (started) {
+        event_log_.workers_started(pids_);
         events_.emplace_back(GroupStarted{pids_});
     } else {
         events_.emplace_back(GroupStartFailed{pids_, started.error()});
@@ -164,10 +169,12 @@ void AgentDriver::execute(const StartGroup& command) {
 Result<void> AgentDriver::begin_attempt(int restart_count) {
     const LaunchConfig& config = parts_.config;
     restart_count_ = restart_count;
+    const auto began = std::chrono::steady_clock::now();
     log(LogLevel::info, fmt::format("[{}] Rendezvous'ing worker group", config.role));
     BOOST_OUTCOME_TRY(master_, parts_.meeting.begin_attempt());
     ranks_ = config.worker_identical ? assign_identical_ranks(0, 1, config.nproc_per_node)
                                      : assign_ranks({{config.role, config.nproc_per_node}}).front();
+    event_log_.ranks_assigned(ranks_, restart_count, std::chrono::steady_clock::now() - began);
     log(LogLevel::info, rendezvous_block(config, restart_count, master_, ranks_));
     log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
     log(LogLevel::info, fmt::format("use_agent_store: {}", master_.agent_store ? "True" : "False"));
@@ -288,6 +295,7 @@ void AgentDriver::execute(const Say& command) {
 
 void AgentDriver::execute(const Finish& command) {
     result_ = command.result;
+    event_log_.run_ended(*result_, statuses_);
     tail_.drain([this] { io_.stop(); });
 }
 

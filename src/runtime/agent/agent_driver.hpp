@@ -7,6 +7,7 @@
 #include "core/devices/virtual_rank.hpp"
 #include "core/host_facts.hpp"
 #include "core/launch_config.hpp"
+#include "runtime/agent/event_log.hpp"
 #include "runtime/agent/worker_meeting.hpp"
 #include "runtime/agent/worker_timers.hpp"
 #include "runtime/logs/log_files.hpp"
@@ -76,6 +77,7 @@ class AgentDriver {
     LocalWorkers workers_;
     Tail tail_;
     WorkerTimers worker_timers_;
+    EventLog event_log_;
     std::map<AgentTimer, boost::asio::steady_timer> timers_;
     boost::asio::steady_timer state_timer_;
     std::map<int, std::chrono::steady_clock::time_point> uninterruptible_since_;
@@ -89,7 +91,8 @@ class AgentDriver {
     RankRange ranks_;
     MasterAddress master_;
     AttemptLogs attempt_logs_;
-    std::vector<int> pids_;
+    std::vector<int> pids_;                            ///< by local rank, of those that were started
+    std::vector<std::optional<ExitStatus>> statuses_;  ///< by local rank, of those that have ended
 };
 
 }  // namespace cpprun

@@ -13,7 +13,7 @@ TEST(EventRecord, AnAgentsFirstRendezvousHasNoRankYet) {
                        .hostname = "localhost",
                        .rdzv_backend = "c10d",
                        .entry_point = "sh"};
-    EXPECT_EQ(event_line(run, AgentEvent{.state = EventState::rendezvous, .duration_ms = 59.79208600001584}),
+    EXPECT_EQ(event_line(run, AgentEventRecord{.state = EventState::rendezvous, .duration_ms = 59.79208600001584}),
               R"({"name": "torchelastic.worker.status.RENDEZVOUS", "source": "AGENT", "timestamp": 0, "metadata": )"
               R"({"run_id": "057b6224-87e6-45e9-9550-01ed5c420d32", "global_rank": null, "group_rank": null, )"
               R"("worker_id": null, "role": "default", "hostname": "localhost", "state": "RENDEZVOUS", )"
@@ -29,7 +29,7 @@ TEST(EventRecord, AnAgentsSecondRendezvousHasTheRankOfTheFirst) {
                        .rdzv_backend = "c10d",
                        .entry_point = "sh",
                        .agent_restarts = 1};
-    EXPECT_EQ(event_line(run, AgentEvent{.state = EventState::assign_worker_ranks,
+    EXPECT_EQ(event_line(run, AgentEventRecord{.state = EventState::assign_worker_ranks,
                                          .group_rank = 0,
                                          .group_world_size = 1,
                                          .duration_ms = 0.35198499995203747}),
@@ -47,7 +47,7 @@ TEST(EventRecord, AWorkerThatStartsHasAPidAsItsIdAndNoExitCode) {
                        .hostname = "localhost",
                        .rdzv_backend = "c10d",
                        .entry_point = "sh"};
-    const WorkerEvent event{.state = EventState::start,
+    const WorkerEventRecord event{.state = EventState::start,
                             .global_rank = 1,
                             .local_rank = 1,
                             .role_rank = 1,
@@ -70,7 +70,7 @@ TEST(EventRecord, AFailedWorkerHasItsExitCodeAndARawError) {
                        .rdzv_backend = "c10d",
                        .entry_point = "sh",
                        .total_run_time = 1};
-    const WorkerEvent event{.state = EventState::failed,
+    const WorkerEventRecord event{.state = EventState::failed,
                             .global_rank = 1,
                             .local_rank = 1,
                             .role_rank = 1,
@@ -96,7 +96,7 @@ TEST(EventRecord, AWorkerThatWasStoppedAndExitedWith0IsTerminated) {
                        .rdzv_backend = "c10d",
                        .entry_point = "sh",
                        .total_run_time = 1};
-    const WorkerEvent event{.state = EventState::terminated, .role_world_size = 2, .pid = 11013};
+    const WorkerEventRecord event{.state = EventState::terminated, .role_world_size = 2, .pid = 11013};
     EXPECT_EQ(event_line(run, event),
               R"({"name": "torchelastic.worker.status.TERMINATED", "source": "WORKER", "timestamp": 0, "metadata": )"
               R"({"run_id": "ef5a7cb5-b395-46de-8142-3460d13e4cad", "global_rank": 0, "group_rank": 0, )"
@@ -111,7 +111,7 @@ TEST(EventRecord, AnAgentThatFailedSaysWhy) {
     const EventRun run{
         .run_id = "none", .role = "default", .hostname = "h", .rdzv_backend = "static", .entry_point = "sleep"};
     const std::string text = event_line(
-        run, AgentEvent{
+        run, AgentEventRecord{
                  .state = EventState::failed, .group_rank = 0, .group_world_size = 1, .raw_error = "got signal: 15\n"});
     EXPECT_NE(text.find(R"("state": "FAILED", "total_run_time": 0, "rdzv_backend": "static", )"
                         R"("raw_error": "got signal: 15\n", "metadata": )"),
@@ -121,7 +121,7 @@ TEST(EventRecord, AnAgentThatFailedSaysWhy) {
 
 TEST(EventRecord, HostileBytesStayWithinOneLineOfJson) {
     const EventRun run{.run_id = "a\nb\xff", .role = "", .hostname = "h", .rdzv_backend = "c10d", .entry_point = "\"}"};
-    const std::string text = event_line(run, AgentEvent{});
+    const std::string text = event_line(run, AgentEventRecord{});
     EXPECT_EQ(text.find('\n'), std::string::npos);
     EXPECT_NE(text.find(R"("run_id": "a\nb\ufffd", )"), std::string::npos) << text;
     EXPECT_NE(text.find(R"(\"entry_point\": \"\\\"}\"})"), std::string::npos) << text;
