@@ -79,11 +79,11 @@ TEST_F(Shell, BashOffersFilesBehindTheScript) {
 std::string zsh_driver(const std::string& line) {
     return R"sh(zmodload zsh/zpty
 zpty shell 'zsh -f -i'
-zpty -w shell 'PS1=READY; stty -echo; autoload -Uz compinit && compinit -u -D && source ./script; LISTMAX=0; print LOADED'
+zpty -w shell 'PS1=READY; stty -echo; autoload -Uz compinit && compinit -u -D && source ./script; zstyle "*" insert-tab false; print LOA""DED'
 zpty -r -m shell out '*LOADED*' || exit 1
 zpty -w -n shell $')sh" +
            line + R"sh(\t'
-zpty -w shell $'\C-a print -r -- "GOT<\C-e>"'
+zpty -w shell $'\C-a print -r -- "GO""T<\C-e>"'
 zpty -r -m shell out '*GOT<*>*'
 print -r -- "$out"
 zpty -d shell
@@ -92,8 +92,9 @@ zpty -d shell
 
 TEST_F(Shell, ZshCompletesOptionsAndTheirWords) {
     if (!is_here("zsh")) GTEST_SKIP() << "no zsh";
-    EXPECT_THAT(output_of("zsh -f", "zsh", zsh_driver("torchrun --max-re")), HasSubstr("--max-restarts"));
-    EXPECT_THAT(output_of("zsh -f", "zsh", zsh_driver("torchrun --start-method forks")), HasSubstr("forkserver"));
+    EXPECT_THAT(output_of("zsh -f", "zsh", zsh_driver("torchrun --max-re")), HasSubstr("GOT<torchrun --max-restarts"));
+    EXPECT_THAT(output_of("zsh -f", "zsh", zsh_driver("torchrun --start-method forks")),
+                HasSubstr("GOT<torchrun --start-method forkserver"));
 }
 
 TEST_F(Shell, ZshFindsNoFaultInTheScript) {
