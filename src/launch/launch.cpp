@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace cpprun {
 namespace {
@@ -70,7 +71,11 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
     if (config.rendezvous.standalone) log(LogLevel::info, standalone_block(config));
     log(LogLevel::info, fmt::format("Using nproc_per_node={}.", config.nproc_text));
     if (!config.nproc_explanation.empty()) log(LogLevel::info, config.nproc_explanation);
-    log(LogLevel::info, launch_block(config, logs.directory()));
+    if (!config.program.interpreter.empty())
+        log(LogLevel::info,
+            fmt::format("Workers run with {}: {}", config.program.interpreter, config.program.interpreter_reason));
+    // The block shows the directory that holds the run's one.
+    log(LogLevel::info, launch_block(config, std::filesystem::path(logs.directory()).parent_path().string()));
     const std::optional<rlimit> given_limit = raise_descriptor_limit();
     Result<std::unique_ptr<WorkerMeeting>> meeting = WorkerMeeting::open(config, say_for_store);
     if (!meeting) {
