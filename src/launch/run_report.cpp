@@ -41,14 +41,14 @@ void record_launcher_failure(const std::string& message, const HostFacts& host) 
 
 void copy_to_parent(const WorkerFailure& root, const HostFacts& host) {
     if (!root.record) return;
+    if (!root.record->dictionary_form)
+        log(LogLevel::warning,
+            "child error file (" + root.error_file + ") has a new message format. \nskipping error code override");
     const std::string path = own_error_file(host);
     if (path.empty()) {
         log(LogLevel::error, "no error file defined for parent, to copy child error file (" + root.error_file + ")");
         return;
     }
-    if (!root.record->dictionary_form)
-        log(LogLevel::warning,
-            "child error file (" + root.error_file + ") has a new message format. \nskipping error code override");
     write_own_error_file(path, error_file_for_parent(*root.record, root.status.python_code()));
 }
 
