@@ -215,6 +215,12 @@ void AgentMachine::attempt_failed() {
 }
 
 void AgentMachine::finish(RunResult::Outcome outcome) {
+    // Those that were stopped are listed by rank, in whatever order they died (contract 6.3).
+    const auto stopped = std::find_if(failures_.begin(), failures_.end(),
+                                      [](const WorkerFailure& failure) { return failure.after_stop_signal; });
+    std::stable_sort(stopped, failures_.end(), [](const WorkerFailure& left, const WorkerFailure& right) {
+        return left.local_rank < right.local_rank;
+    });
     out_.emplace_back(ReleaseGroup{outcome != RunResult::Outcome::succeeded});
     state_ = State::finished;
     RunResult result;

@@ -111,6 +111,16 @@ TEST(AgentMachine, RanksThatFailTogetherAreReportedWithTheirOwnCodes) {
     EXPECT_EQ(agent.result()->failures[1].status, ExitStatus::exited(4));
 }
 
+TEST(AgentMachine, StoppedSiblingsAreListedByRankInWhateverOrderTheyDied) {
+    Agent agent(settings(3));
+    agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle});
+    agent.exits(2, ExitStatus::killed_by(SIGTERM), 1).exits(0, ExitStatus::killed_by(SIGTERM), 1);
+    ASSERT_TRUE(agent.result());
+    std::vector<int> ranks;
+    for (const WorkerFailure& failure : agent.result()->failures) ranks.push_back(failure.local_rank);
+    EXPECT_THAT(ranks, ElementsAre(1, 0, 2));
+}
+
 TEST(AgentMachine, ASiblingThatExitsZeroWhenStoppedIsNoFailure) {
     Agent agent(settings(2));
     agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle}).exits(0, ok);
