@@ -87,7 +87,8 @@ std::string add_rdzv_conf(std::string_view text, std::map<std::string, std::stri
         const std::string_view key = strip_blanks(pair.substr(0, equals));
         const std::string_view value = strip_blanks(pair.substr(std::min(equals + 1, pair.size())));
         if (key.empty())
-            return "The rendezvous configuration string must be in format <key1>=<value1>,...,<keyN>=<valueN>.";
+            return "invalid value: " + python_repr(text) +
+                   ": The rendezvous configuration string must be in format <key1>=<value1>,...,<keyN>=<valueN>.";
         if (value.empty())
             return "The rendezvous configuration option " + python_repr(key) + " must have a value specified.";
         conf[std::string(key)] = std::string(value);
