@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
 
 import pytest
@@ -70,7 +71,7 @@ def test_a_signal_is_forwarded_once_and_the_run_ends_with_1(place, number):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV])
 def test_no_worker_outlives_a_launcher_that_is_killed(place, number):
-    process, records = _start_workers(place, "ignore")
+    process, records = _start_workers(place, "ignore", "--shutdown-timeout=1")
     process.send_signal(number)
     process.communicate(timeout=30)
     assert process.returncode == -number
@@ -78,7 +79,7 @@ def test_no_worker_outlives_a_launcher_that_is_killed(place, number):
 
 
 def test_no_worker_outlives_a_launcher_that_ends_by_a_signal_not_in_the_list(place):
-    process, records = _start_workers(place, "ignore", "--signals-to-handle=SIGUSR1")
+    process, records = _start_workers(place, "ignore", "--signals-to-handle=SIGUSR1", "--shutdown-timeout=1")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode != 0
@@ -207,7 +208,7 @@ def test_nothing_is_left_behind_by_a_success(place):
 def test_completion_scripts_come_from_the_binary_alone(place):
     for shell in ("bash", "zsh", "tcsh"):
         result = place.run("--print-completion", shell)
-        assert result.code == 0 and "--nproc-per-node" in result.stdout, result
+        assert result.code == 0 and "nproc-per-node" in result.stdout, result
 
 
 def test_the_log_folder_is_private(place):
@@ -230,3 +231,8 @@ def test_events_are_json_lines(place):
     events = [json.loads(line) for line in result.stderr.splitlines()]
     states = [event["metadata"]["state"] for event in events]
     assert states[0] == "RENDEZVOUS" and states[-1] == "SUCCEEDED" and "START" in states, states
+
+
+def test_the_report_names_the_host_as_it_calls_itself(place):
+    result = place.run("--no-python", "sh", "-c", "exit 3")
+    assert re.search(rf"^  host      : {re.escape(socket.gethostname())}(\.[\w.-]+)?$", result.stderr, re.MULTILINE), result

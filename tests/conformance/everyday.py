@@ -6,8 +6,6 @@ import re
 OMP_LINE = re.compile(r"OMP_NUM_THREADS")
 EMPTY_FOLDER = re.compile(r"^d\S+ tmp/torchelastic_")
 
-
-
 def launcher_traceback(theirs, ours):
     """torchrun shows Python frames before the last line of an exception; cpprun has none."""
     extra = theirs["stderr"].count("<TRACEBACK>") - ours["stderr"].count("<TRACEBACK>")
@@ -60,7 +58,45 @@ def temporary_folder(theirs, ours):
     return True
 
 
+def framework_in_the_launcher(theirs, ours):
+    """torchrun imports PyTorch, which leaves a cache folder, a variable and remarks of its own."""
+    shown = False
+    for name in theirs["workers"].keys() & ours["workers"].keys():
+        if "TORCHINDUCTOR_CACHE_DIR" not in ours["workers"][name].get("env", {}):
+            shown |= theirs["workers"][name].get("env", {}).pop("TORCHINDUCTOR_CACHE_DIR", None) is not None
+    for kind, pattern in (("files", re.compile(r"^d\S+ tmp/torchinductor_\w+$")),
+                          ("stderr", re.compile(r"^libgomp: Invalid value for environment variable OMP_NUM_THREADS"))):
+        extra = [line for line in theirs[kind] if pattern.match(line) and line not in ours[kind]]
+        for line in extra:
+            position = theirs[kind].index(line)
+            # libgomp begins its remark with an empty line.
+            del theirs[kind][position - (kind == "stderr" and position > 0 and not theirs[kind][position - 1]):position + 1]
+        shown |= bool(extra)
+    return shown
+
+
+def signal_sender(theirs, ours):
+    """cpprun says who sent a signal, where the kernel tells."""
+    sender = re.compile(r" \(sent by pid <PID> \([^()]*\)\)$")
+    shown = [line for line in ours["stderr"] if sender.search(line)]
+    ours["stderr"] = [sender.sub("", line) for line in ours["stderr"]]
+    return bool(shown)
+
+
+def own_error_file_mode(theirs, ours):
+    """Nobody but its owner can read the error file that cpprun leaves for its own parent."""
+    private = [line for line in ours["files"] if line.startswith("-rw------- cwd/own.json = ")]
+    shown = bool(private) and any(line.startswith("-rw-r--r-- cwd/own.json = ") for line in theirs["files"])
+    if shown:
+        ours["files"] = sorted(line.replace("-rw-------", "-rw-r--r--", 1) if line in private else line
+                               for line in ours["files"])
+    return shown
+
+
 EVERYDAY = {
+    "own-error-file-mode": own_error_file_mode,
+    "no-framework-in-launcher": framework_in_the_launcher,
+    "signal-sender": signal_sender,
     "launcher-traceback": launcher_traceback,
     "usage-text": usage_text,
     "omp-one-line": omp_one_line,

@@ -10,6 +10,7 @@ _OWN_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
 PREFIX = re.compile(r"^([DIWE])\d{4} \d\d:\d\d:\d\d\.\d+ +(?:\d+|<LAUNCHER>) [^\]\s]*\] ?")
 CPP_PREFIX = re.compile(r"^\[([DIWE])\d{4} \d\d:\d\d:\d\d\.\d+ +[^\]]*\] ?")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+HOST_NAMES = "|".join(map(re.escape, sorted({socket.getfqdn(), socket.gethostname()})))
 CHAIN = ("During handling of the above exception, another exception occurred:",
          "The above exception was the direct cause of the following exception:")
 PROMISED = re.compile(
@@ -34,8 +35,8 @@ def _text_rules(seen):
         (r"(?<!\d)\d{30,}(?!\d)", "<RANDOM ID>"),
         (rf"\b{seen['pid']}\b", "<LAUNCHER>"),
         (r"(?i)(process |pid: |pid=|PID )\d+\b", r"\1<PID>"),
-        (rf"(host      : ){re.escape(socket.getfqdn())}$", r"\1<HOST>"),
-        (rf'("hostname": "){re.escape(socket.getfqdn())}"', r'\1<HOST>"'),
+        (rf"(host      : )({HOST_NAMES})$", r"\1<HOST>"),
+        (rf'("hostname": ")({HOST_NAMES})"', r'\1<HOST>"'),
         (r"(time      : )(?!1970)\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d", r"\1<TIME>"),
         (r'("?timestamp"?: "?)[1-9]\d{9}\b', r"\1<EPOCH>"),
         (r"(master_port=)\d+$", r"\1<FREE PORT>"),
@@ -145,6 +146,12 @@ def _worker(record, seen):
             "sys_path_0": text(record["sys_path_0"], seen), "env": changed, "proc": proc}
 
 
+def _in_rank_order(file):
+    """The lines of a log that all ranks share have no fixed order."""
+    path, mode, body = file
+    return (path, mode, "".join(sorted(body.splitlines(True)))) if "/filtered_" in path else file
+
+
 def _contents(body, seen):
     """A file's text; of a long one length and digest, as it is data and no message."""
     if len(body) > 5000:
@@ -163,7 +170,7 @@ def observation(seen, scenario):
     if "stderr" in scenario.unordered:
         stderr = sorted(stderr)
     files = sorted(f"{mode} {text('/' + path, seen)[1:]}" + ("" if body is None else f" = {_contents(body, seen)}")
-                   for path, mode, body in seen["files"])
+                   for path, mode, body in map(_in_rank_order, seen["files"]))
     return {"exit": seen["exit"], "stdout": stdout, "stderr": stderr, "orphans": seen["orphans"],
             "workers": {name: _worker(record, seen) for name, record in seen["workers"].items()},
             "signals": seen["signals"], "files": files}

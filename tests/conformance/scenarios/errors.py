@@ -14,7 +14,8 @@ def broken(name, text):
 
 
 SCENARIOS = [
-    scenario("a_recorded_exception_is_shown_and_copied", "--log-dir", "L", "recorded.py", "boom", env=OWN),
+    scenario("a_recorded_exception_is_shown_and_copied", "--log-dir", "L", "recorded.py", "boom", env=OWN,
+             shows=("own-error-file-mode",)),
     scenario("a_recorded_exception_without_a_file_of_our_own", "recorded.py", "boom"),
     scenario("the_recorded_one_of_three_is_the_root_cause", "--nproc-per-node", "3", "--log-dir", "L", "recorded.py",
              "boom", "1", env=OWN, only_promised=True),
@@ -55,5 +56,8 @@ SCENARIOS = [
              env=OWN, files={"own.json": "old"}, only_promised=True),
     scenario("run_path_reports_its_function", "--run-path", "--nproc-per-node", "2", "ran.py", env=OWN,
              files={"ran.py": "import os, time\nif os.environ['RANK'] == '1':\n    raise ValueError('boom')\n"
-                    "time.sleep(60)\n"}, only_promised=True),
+                    "time.sleep(60)\n"}, only_promised=True,
+             differs=(Differs("run-path", {"stderr": r"of fn: run_script_path \(start_method: spawn\)(.|\n)*"
+                                           r"^run_script_path FAILED$(.|\n)*exitcode  : -15(.|\n)*exitcode  : 1 ",
+                                           "files": r'own.json = .*ValueError: boom.*"errorCode": 1'}),)),
 ]

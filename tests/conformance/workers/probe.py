@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Worker that writes down how it was started (one JSON file in $PROBE_DIR) and prints its arguments.
 
-$PROBE_DO says what follows: nothing (exit 0), `exit N`, or `sleep`. Bytes travel as surrogates."""
+$PROBE_DO says what follows: nothing (exit 0), `exit N`, `sleep`, or `first N`: rank 0 exits with N once all have
+written, the others sleep. Bytes travel as surrogates."""
 import json
 import os
 import resource
@@ -66,5 +67,11 @@ print("argv", *[ascii(word) for word in sys.argv[1:]], flush=True)
 what, _, number = environment.get("PROBE_DO", "").partition(" ")
 if what == "exit":
     sys.exit(int(number))
-if what == "sleep":
+if what == "first" and environment["RANK"] == "0":
+    mine = [f"{environment['PROBE_DIR']}/{attempt}.{rank}.json" for rank in range(int(environment["WORLD_SIZE"]))]
+    limit = time.monotonic() + 30
+    while not all(map(os.path.exists, mine)) and time.monotonic() < limit:
+        time.sleep(0.01)
+    sys.exit(int(number))
+if what in ("sleep", "first"):
     time.sleep(60)
