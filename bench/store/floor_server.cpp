@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     }
     std::size_t most = 0;
     for (const Exchange& exchange : exchanges) most = std::max(most, exchange.reply);
-    output.resize(most * 128 + 1024);
+    output.resize(most * 2 + 65536);
     connections.resize(65536);
     auto bound = cpprun::bind_sockets(cpprun::ListenScope::all, 0);
     if (!bound || !cpprun::start_listening(bound.value().sockets.front())) return 1;
