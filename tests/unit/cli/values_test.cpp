@@ -445,7 +445,9 @@ TEST(Values, WordsForTheNumberOfWorkers) {
     machine.devices.devices = {Device{.index = 0}, Device{.index = 1}, Device{.index = 2}};
     EXPECT_EQ(machine.config({"--nproc-per-node=gpu", "w.py"}).nproc_per_node, 3);
     EXPECT_EQ(machine.probes, 1);
+    EXPECT_TRUE(machine.drivers_asked);
     EXPECT_EQ(machine.config({"--nproc-per-node= 1_0 ", "w.py"}).nproc_per_node, 10);
+    EXPECT_FALSE(machine.drivers_asked);  // for a number the files are enough
 }
 
 TEST(Values, B26TheQuotaCountsUnlessToldOtherwise) {
