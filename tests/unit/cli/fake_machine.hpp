@@ -46,7 +46,7 @@ struct FakeMachine {
     FakeDisk disk;
     DeviceFacts devices;
     int probes = 0;              ///< how often the devices were looked at
-    bool drivers_asked = false;  ///< whether that included their drivers
+    bool drivers_asked = false;  ///< whether the last look included their drivers
 
     FakeMachine() {
         host.environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/user"}, {"LANG", "C.UTF-8"}};
@@ -69,7 +69,7 @@ struct FakeMachine {
     Result<Invocation> parse(const std::vector<std::string>& arguments) {
         return parse_command_line(arguments, host, disk, [this](bool ask_drivers) {
             ++probes;
-            drivers_asked = drivers_asked || ask_drivers;
+            drivers_asked = ask_drivers;
             return devices;
         });
     }
