@@ -31,7 +31,8 @@ struct EventRun {
 
 struct AgentEventRecord {
     EventState state = EventState::rendezvous;
-    std::optional<int> group_rank = std::nullopt;        ///< none before the first rendezvous has come to a result
+    /// None in the first round's rendezvous and assign_worker_ranks; later rounds carry those of the round before.
+    std::optional<int> group_rank = std::nullopt;
     std::optional<int> group_world_size = std::nullopt;  ///< the same
     std::optional<double> duration_ms = std::nullopt;
     std::optional<std::string> raw_error = std::nullopt;  ///< why the agent failed
