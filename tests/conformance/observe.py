@@ -81,11 +81,14 @@ class Running:
         processes.wait_until(lambda: len(list(self._place.probe.glob(f"{attempt}.*.json"))) >= count
                              or self._process.poll() is not None, 60, f"{count} workers of attempt {attempt}")
 
-    def wait_for_signals(self, count):
-        """Until the workers of signal_log.py have written down that many signals."""
-        processes.wait_until(lambda: sum(len(path.read_text().split()) for path in
-                                         self._place.probe.glob("*.signals")) >= count
-                             or self._process.poll() is not None, 60, f"{count} signals")
+    def signals_arrive(self, count, seconds):
+        """Whether the workers of signal_log.py have written down that many signals within that time."""
+        try:
+            processes.wait_until(lambda: sum(len(path.read_text().split()) for path in
+                                             self._place.probe.glob("*.signals")) >= count, seconds, f"{count} signals")
+        except TimeoutError:
+            return False
+        return True
 
     def signal(self, number):
         if self._process.poll() is None:

@@ -21,6 +21,14 @@ def send(*numbers, workers=2, group=False, pause=0.5):
     return act
 
 
+def hang_up(running):
+    """A hangup; and only if nobody has told the workers after a while, SIGTERM as the end of the story."""
+    running.wait_for_workers(2)
+    running.signal(signal.SIGHUP)
+    if not running.signals_arrive(1, seconds=3):
+        running.signal(signal.SIGTERM)
+
+
 RESTARTING = ("sh", "-c", 'echo "try $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS"; '
               '[ "$TORCHELASTIC_RESTART_COUNT" = 2 ] || exit 5')
 
@@ -77,7 +85,7 @@ SIGNALS = [
     scenario("ctrl_c_reaches_each_worker_once", "--nproc-per-node", "2", "signal_log.py", "log",
              act=send(signal.SIGINT, group=True)),
     scenario("a_hangup_under_nohup", "--nproc-per-node", "2", "signal_log.py", "log", wrapper=("nohup",),
-             act=send(signal.SIGHUP, signal.SIGTERM, pause=1.5),
+             act=hang_up,
              differs=(Differs("ignored-hangup-stays-ignored", {"signals": "SIGTERM", "stderr": "Received 15 death"}),)),
     scenario("a_worker_that_ignores_the_signal_is_killed", "--shutdown-timeout", "1", "--nproc-per-node", "2",
              "signal_log.py", "ignore", act=send(signal.SIGTERM)),

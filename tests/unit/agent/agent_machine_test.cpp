@@ -115,9 +115,10 @@ TEST(AgentMachine, StoppedSiblingsAreListedByRankInWhateverOrderTheyDied) {
     Agent agent(settings(3));
     agent.started().exits(1, ExitStatus::exited(3)).send(TimerFired{AgentTimer::settle});
     agent.exits(2, ExitStatus::killed_by(SIGTERM), 1).exits(0, ExitStatus::killed_by(SIGTERM), 1);
-    ASSERT_TRUE(agent.result());
+    const auto result = agent.result();
+    ASSERT_TRUE(result);
     std::vector<int> ranks;
-    for (const WorkerFailure& failure : agent.result()->failures) ranks.push_back(failure.local_rank);
+    for (const WorkerFailure& failure : result->failures) ranks.push_back(failure.local_rank);
     EXPECT_THAT(ranks, ElementsAre(1, 0, 2));
 }
 
