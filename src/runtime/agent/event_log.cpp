@@ -36,9 +36,10 @@ void EventLog::ranks_assigned(const RankRange& ranks, int restart_count,
         }
         print(event);
     };
+    // torchrun keeps the ranks only after both: in the first round neither event has them.
     say(EventState::rendezvous);
-    ranks_ = ranks;
     say(EventState::assign_worker_ranks);
+    ranks_ = ranks;
 }
 
 void EventLog::workers_started(const std::vector<int>& pids) {
