@@ -169,6 +169,8 @@ std::string help_text(std::string_view program_name) {
     for (const OptionSpec& spec : flag_table())
         add_option(app, spec, unused[spec.id], complaint)->group(std::string(spec.group));
     std::string help = app.help();
+    // CLI11 leaves two empty lines between groups.
+    for (std::size_t at = help.find("\n\n\n"); at != std::string::npos; at = help.find("\n\n\n", at)) help.erase(at, 1);
     // CLI11 puts the description above the usage line; tools look for "usage:" as the first word.
     const std::size_t usage = help.find("usage: ");
     const std::size_t line_end = help.find('\n', usage);

@@ -71,6 +71,7 @@ TEST(CommandLine, B10HelpNamesEveryOptionAndVariable) {
     machine.host.program_name = "torchrun";
     const std::string help = machine.text({"--help"});
     EXPECT_THAT(help, StartsWith("usage: torchrun "));
+    EXPECT_EQ(help.find("\n\n\n"), std::string::npos);
     for (const OptionSpec& spec : flag_table()) {
         EXPECT_THAT(help, HasSubstr(std::string(spec.dashed)));
         EXPECT_THAT(help, HasSubstr(std::string(spec.variable)));
