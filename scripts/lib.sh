@@ -3,13 +3,12 @@
 # Source it from the repository's root. Runs on Debian 12 and 13 and Ubuntu 24.04, as root or with sudo.
 #
 #   CPPRUN_TORCH_VERSION      the release of PyTorch to install (2.13.0)
-#   CPPRUN_TORCH_INDEX        a package index to take PyTorch from, beside pip's own ones; by default the index of
-#                             PyTorch's CPU builds where it answers. Empty: pip's own ones only
-#   CPPRUN_DOWNLOAD_LIMIT_MB  refuse a download of Python packages that is larger (1000)
+#   CPPRUN_TORCH_INDEX        a package index to take PyTorch from, beside pip's own ones. The one of PyTorch's CPU
+#                             builds, which its installation page names, spares gigabytes of CUDA libraries
+#   CPPRUN_DOWNLOAD_LIMIT_MB  refuse a download of Python packages that is larger (4000)
 
 torch_version=${CPPRUN_TORCH_VERSION:-2.13.0}
-torch_cpu_index=https://download.pytorch.org/whl/cpu
-download_limit_mb=${CPPRUN_DOWNLOAD_LIMIT_MB:-1000}
+download_limit_mb=${CPPRUN_DOWNLOAD_LIMIT_MB:-4000}
 python=.venv/bin/python
 missing=()   # optional parts that could not be had, for the closing words
 
@@ -157,23 +156,13 @@ python_packages_are_there() {
         examples/requirements.txt tests/requirements.txt
 }
 
-# The index of the CPU builds spares gigabytes of CUDA libraries. It is asked once, briefly, as pip would try it
-# again and again for each package.
-choose_torch_index() {
-    if [ -n "${CPPRUN_TORCH_INDEX+set}" ]; then
-        printf '%s' "$CPPRUN_TORCH_INDEX"
-    elif $python scripts/python_packages.py reachable "$torch_cpu_index/torch/"; then
-        printf '%s' "$torch_cpu_index"
-    fi
-}
-
 # Installs torch and the rest into .venv, after saying how much that is to download. Returns 1, with the reason
 # said, where it cannot.
 install_python_packages() {
     make_venv
     python_packages_are_there && { say "torch $torch_version and the rest are in .venv already"; return 0; }
     local index wanted
-    index=$(choose_torch_index)
+    index=${CPPRUN_TORCH_INDEX:-}
     mapfile -t wanted < <(printf 'torch==%s\n' "$torch_version"; python_requirements)
     [ -n "$index" ] && { say "PyTorch's packages also from $index"; wanted+=(--extra-index-url "$index"); }
     say 'asking the package index what is to be downloaded'

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Three small questions that scripts/lib.sh asks around pip; standard library only.
+"""Two small questions that scripts/lib.sh asks around pip; standard library only.
 
     satisfied REQUIREMENT|FILE...   exit 0 when each `name==version` is installed here
-    reachable URL                   exit 0 when URL answers within a few seconds
     size REPORT LIMIT_MB            says how much pip's --report is going to download; exit 1 above the limit
 """
 
@@ -39,15 +38,6 @@ def is_installed(requirement):
 
 def satisfied(arguments):
     return all(is_installed(requirement) for requirement in requirements(arguments))
-
-
-def is_reachable(url):
-    request = urllib.request.Request(url, method="HEAD")
-    try:
-        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S):
-            return True
-    except (OSError, ValueError):
-        return False
 
 
 def bytes_of(url):
@@ -87,7 +77,8 @@ def say_size(report_path, limit_mb):
           + (f"; the largest is {largest[1]}, {megabytes(largest[0])}" if largest[0] else ""), flush=True)
     if network > limit_mb * 1e6:
         print(f"   that is more than CPPRUN_DOWNLOAD_LIMIT_MB={limit_mb}: not downloaded. Builds of PyTorch without "
-              "CUDA are smaller; CPPRUN_TORCH_INDEX names an index that has them", file=sys.stderr)
+              "CUDA are smaller: set CPPRUN_TORCH_INDEX to the index of CPU builds that PyTorch's installation page "
+              "names, or raise the limit", file=sys.stderr)
         return False
     return True
 
@@ -95,7 +86,6 @@ def say_size(report_path, limit_mb):
 def main(command, *arguments):
     answer = {
         "satisfied": lambda: satisfied(arguments),
-        "reachable": lambda: is_reachable(arguments[0]),
         "size": lambda: say_size(arguments[0], int(arguments[1])),
     }[command]()
     return 0 if answer else 1

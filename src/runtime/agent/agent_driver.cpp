@@ -20,6 +20,8 @@
 namespace cpprun {
 namespace {
 
+constexpr std::chrono::seconds drain_time_after_signal{2};
+
 AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
     settings.nproc = config.nproc_per_node;
@@ -297,6 +299,14 @@ void AgentDriver::execute(const Finish& command) {
     result_ = command.result;
     event_log_.run_ended(*result_, statuses_);
     tail_.drain([this] { io_.stop(); });
+    if (result_->outcome != RunResult::Outcome::signaled) return;
+    // Whoever stops a job does not wait for a console that nobody reads.
+    state_timer_.expires_after(drain_time_after_signal);
+    state_timer_.async_wait([this](boost::system::error_code error) {
+        if (error) return;
+        tail_.stop();
+        io_.stop();
+    });
 }
 
 void AgentDriver::watch_uninterruptible() {
