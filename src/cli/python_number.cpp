@@ -76,7 +76,7 @@ double magnitude(const std::string& number) {
     if (error != std::errc::result_out_of_range) return value;
     const std::size_t exponent = number.find('e');
     const bool tiny =
-        exponent != std::string::npos ? number[exponent + 1] == '-' : number.find_first_not_of("0") == number.find('.');
+        exponent != std::string::npos ? number[exponent + 1] == '-' : number.find_first_not_of('0') == number.find('.');
     return tiny ? 0.0 : std::numeric_limits<double>::infinity();
 }
 
