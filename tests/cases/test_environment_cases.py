@@ -128,7 +128,7 @@ def test_B14_frameworks_find_the_whole_torchelastic_set_and_slurms_own(place):
 
 
 def test_B16_the_restart_count_is_the_attempts_number_on_one_node(place):
-    result = place.run("--max-restarts=2", "--nproc-per-node=2", place.script(), env={"PROBE_DO": "exit 3"})
+    result = place.run("--max-restarts=2", "--nproc-per-node=2", place.script(), env={"PROBE_DO": "first 3"})
     assert result.code == 1, result
     records = place.records()
     assert sorted(records) == [f"{attempt}.{rank}" for attempt in range(3) for rank in range(2)]
