@@ -127,7 +127,8 @@ def test_B07_repeated_rendezvous_settings_are_merged(place):
                        env={"LOGLEVEL": "INFO"})
     assert result.code == 0, result
     shown = re.search(r"rdzv_configs +: (.*)", result.stderr).group(1)
-    assert re.search("'timeout': '?7'?[,}]", shown) and "'last_call_timeout': '3'" in shown and "'join_timeout': '8'" in shown
+    assert re.search("'timeout': '?7'?[,}]", shown), shown
+    assert "'last_call_timeout': '3'" in shown and "'join_timeout': '8'" in shown
 
 
 def test_B07_an_unknown_rendezvous_key_is_a_warning(place):

@@ -81,7 +81,8 @@ STOPPED = {"signals": SIGTERM_ONCE, "stderr": "Sending process <PID> closing sig
 
 SIGNALS = [
     *(scenario(f"{name.lower()}_is_forwarded", "--nproc-per-node", "2", "signal_log.py", "log",
-               act=send(getattr(signal, name)), shows=("signal-sender",)) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")),
+               act=send(getattr(signal, name)), shows=("signal-sender",))
+      for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")),
     scenario("ctrl_c_reaches_each_worker_once", "--nproc-per-node", "2", "signal_log.py", "log",
              act=send(signal.SIGINT, group=True)),
     scenario("a_hangup_under_nohup", "--nproc-per-node", "2", "signal_log.py", "log", wrapper=("nohup",),
