@@ -22,6 +22,7 @@ struct Exchange {
 
 struct Connection {
     bool open = false;
+    bool swallows = false;
     std::size_t step = 0;
     std::size_t got = 0;
 };
@@ -47,7 +48,11 @@ void serve(int fd) {
         close(fd);
         return;
     }
-    if (release && input[0] == 1) return release_all(fd);
+    if (release && (input[0] == 1 || connection.swallows)) {
+        if (!connection.swallows) release_all(fd);
+        connection.swallows = true;
+        return;
+    }
     connection.got += static_cast<std::size_t>(got);
     std::size_t reply = 0;
     while (connection.got >= exchanges[connection.step].request) {
@@ -104,7 +109,7 @@ int main(int argc, char** argv) {
                 continue;
             }
             for (int client = 0; (client = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-                connections[static_cast<std::size_t>(client)] = {true, 0, 0};
+                connections[static_cast<std::size_t>(client)] = {true, false, 0, 0};
                 event.data.fd = client;
                 epoll_ctl(epoll, EPOLL_CTL_ADD, client, &event);
             }

@@ -92,9 +92,7 @@ Exchange exchange_of(const std::string& mode, std::size_t connection) {
     if (mode == "multi_get") return multi_get_exchange(connection);
     if (mode == "big") {
         const std::string shared = "/bench/big";
-        const std::string big(big_bytes, 'b');
-        const std::string prepare = connection == 0 ? encoded({.operation = Op::set, .key = shared, .value = big}) : "";
-        return {prepare, encoded({.operation = Op::get, .key = shared}), 8 + big_bytes};
+        return {"", encoded({.operation = Op::get, .key = shared}), 8 + big_bytes};
     }
     std::cerr << "no mode " << mode << std::endl;
     std::exit(2);
@@ -216,6 +214,13 @@ std::size_t receive_some(int fd) {
 }
 
 int rounds(std::uint16_t port, const std::string& server, const std::string& mode, std::size_t count, double duration) {
+    if (mode == "big") {
+        const int setter = connect_to(port, count);
+        send_all(setter, greeting());
+        receive_exactly(setter, 4);
+        send_all(setter, encoded({.operation = Op::set, .key = "/bench/big", .value = std::string(big_bytes, 'b')}));
+        usleep(300'000);
+    }
     Epoll epoll;
     std::vector<Connection> connections(count);
     std::size_t operations_each = 1;
@@ -297,21 +302,27 @@ int storm(std::uint16_t port, const std::string& server, std::size_t count) {
         epoll.add(connections[i].fd, i);
     }
     const double connected = seconds(Clock::now() - begin);
-    const auto everybody = [&](std::size_t bytes, const std::string& next) {
-        for (std::size_t left = count; left > 0;) {
+    // What each client reads at each stage, and sends after it; the last ends the storm.
+    const std::array<std::size_t, 3> bytes{4, 8, 1};
+    const std::array<std::string_view, 3> next{worker, wait, ""};
+    std::vector<std::size_t> stages(count);
+    std::array<std::size_t, 3> passed{};
+    const auto until_all_passed = [&](std::size_t stage) {
+        while (passed[stage] < count) {
             epoll.wait([&](std::size_t index) {
                 Connection& connection = connections[index];
                 connection.got += receive_some(connection.fd);
-                if (connection.got < bytes) return;
-                connection.got -= bytes;
-                --left;
-                if (!next.empty()) send_all(connection.fd, next);
+                for (std::size_t& at = stages[index]; at < bytes.size() && connection.got >= bytes[at];) {
+                    connection.got -= bytes[at];
+                    send_all(connection.fd, next[at]);
+                    ++passed[at++];
+                }
             });
         }
         return seconds(Clock::now() - begin);
     };
-    const double greeted = everybody(4, worker);
-    const double counted = everybody(8, wait);
+    const double greeted = until_all_passed(0);
+    const double counted = until_all_passed(1);
     usleep(200'000);  // let the last waits arrive
     const std::size_t memory = resident_bytes(server) - before;
     const int setter = connect_to(port, count);
@@ -319,7 +330,7 @@ int storm(std::uint16_t port, const std::string& server, std::size_t count) {
     receive_exactly(setter, 4);
     const auto set = Clock::now();
     send_all(setter, encoded({.operation = Op::set, .key = name, .value = "1"}));
-    everybody(1, "");
+    until_all_passed(2);
     std::cout << "{\"connected_s\": " << connected << ", \"greeted_s\": " << greeted << ", \"counted_s\": " << counted
               << ", \"released_s\": " << seconds(Clock::now() - set) << ", \"bytes_per_connection\": " << memory / count
               << "}" << std::endl;
@@ -356,8 +367,9 @@ int shape(const std::string& mode) {
         return 0;
     }
     const Exchange exchange = exchange_of(mode, 0);
+    if (mode == "big") std::cout << "release ";
     std::cout << greeting().size() << ":4 ";
-    if (!exchange.prepare.empty() && mode != "big") std::cout << exchange.prepare.size() << ":0 ";
+    if (!exchange.prepare.empty()) std::cout << exchange.prepare.size() << ":0 ";
     std::cout << exchange.request.size() << ":" << exchange.reply << std::endl;
     return 0;
 }
