@@ -18,7 +18,7 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
     }
     const auto number = parse_python_float(text);
     if (!number || !(*number >= 0) || *number * ms_per_unit > hour_ms) return std::nullopt;
-    return std::chrono::milliseconds(std::llround(*number * ms_per_unit));
+    return std::chrono::milliseconds(static_cast<long long>(*number * ms_per_unit + 0.5));
 }
 
 }  // namespace cpprun
