@@ -236,3 +236,20 @@ def test_events_are_json_lines(place):
 def test_the_report_names_the_host_as_it_calls_itself(place):
     result = place.run("--no-python", "sh", "-c", "exit 3")
     assert re.search(rf"^  host      : {re.escape(socket.gethostname())}(\.[\w.-]+)?$", result.stderr, re.MULTILINE), result
+
+
+def test_several_nodes_are_refused_in_plain_words(place):
+    result = place.run("--nnodes=2", "--master-port=29511", "--no-python", "touch", "started")
+    assert result.code == 1 and "one node only" in result.stderr and "--nnodes=2" in result.stderr, result
+    assert not (place.cwd / "started").exists()
+
+
+def test_a_c10d_job_of_one_node_leaves_its_endpoint_alone(place):
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.2)
+        port = stranger.getsockname()[1]
+        result = place.run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--no-python",
+                           "sh", "-c", "echo $MASTER_PORT")
+        assert result.code == 0 and result.stdout.strip() != str(port), result
+        with pytest.raises(TimeoutError):
+            stranger.accept()

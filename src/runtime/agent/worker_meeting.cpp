@@ -6,11 +6,17 @@
 namespace cpprun {
 namespace {
 
-bool is_loopback(const std::string& host) {
-    if (host == "localhost") return true;
+std::optional<boost::asio::ip::address> loopback_address(const std::string& host) {
     boost::system::error_code error;
     const auto address = boost::asio::ip::make_address(host, error);
-    return !error && address.is_loopback();
+    if (error || !address.is_loopback()) return std::nullopt;
+    return address;
+}
+
+/// The store's own idea of loopback is 127.0.0.1 and ::1; 127.0.0.5 must be named.
+bool is_unusual_loopback(const std::string& host) {
+    const auto address = loopback_address(host);
+    return address && address->is_v4() && *address != boost::asio::ip::address_v4::loopback();
 }
 
 std::string master_host(const RendezvousConfig& rendezvous) {
@@ -21,11 +27,13 @@ std::string master_host(const RendezvousConfig& rendezvous) {
 
 ListenSpec listen_spec(const LaunchConfig& config, const std::string& host, std::optional<std::uint16_t> port) {
     const RendezvousConfig& rendezvous = config.rendezvous;
-    const bool local = is_loopback(host) && !rendezvous.endpoint_given && !rendezvous.local_addr;
+    const bool loopback = host == "localhost" || loopback_address(host).has_value();
+    const bool local = loopback && !rendezvous.endpoint_given && !rendezvous.local_addr;
     ListenSpec spec;
     spec.scope = local ? ListenSpec::Scope::loopback : ListenSpec::Scope::all;
     spec.port = port.value_or(0);
     spec.legacy = config.store.legacy;
+    if (local && is_unusual_loopback(host)) spec.bind_addresses = {host};
     if (config.store.bind) spec.bind_addresses = {*config.store.bind};
     spec.allow_cidrs = config.store.allow;
     return spec;
