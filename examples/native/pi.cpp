@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A native program under the launcher: each worker integrates 4 / (1 + x^2) over its share of [0, 1] and prints it; the
-// shares add up to pi. --fail-rank=N makes worker N throw in the first attempt, to show the failure report.
+// shares meet in the job's store, where worker 0 adds them up to pi. --fail-rank=N makes worker N throw in the first
+// attempt, to show the failure report.
+#include <cpprun/store.hpp>
 #include <cpprun/worker.hpp>
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace {
@@ -35,13 +40,30 @@ std::optional<int> fail_rank(int argc, char** argv) {
     return rank;
 }
 
+std::string share_key(int rank) {
+    return "pi/" + std::to_string(rank);
+}
+
+/// Puts this worker's share into the store and waits at a barrier until all have done so; worker 0 then adds them up.
+void exchange(const cpprun::Place& place, double share) {
+    const std::unique_ptr<cpprun::TcpStore> store = cpprun::TcpStore::from_environment();
+    store->set(share_key(place.rank), std::to_string(share));
+    store->barrier("pi/all", place.world_size, std::chrono::seconds(30));
+    if (place.rank != 0) return;
+    double sum = 0;
+    for (int rank = 0; rank < place.world_size; ++rank) sum += std::stod(store->get(share_key(rank)));
+    std::printf("together: %.4f\n", sum);
+}
+
 int work(int argc, char** argv) {
     const cpprun::Place place = cpprun::place_from_environment();
     if (place.restart_count == 0 && fail_rank(argc, argv) == place.rank) {
         throw std::runtime_error("rank " + std::to_string(place.rank) + " lost its share");
     }
+    const double share = share_of_pi(place);
     std::printf("attempt %d, rank %d of %d (local %d of %d): %.12f\n", place.restart_count, place.rank,
-                place.world_size, place.local_rank, place.local_world_size, share_of_pi(place));
+                place.world_size, place.local_rank, place.local_world_size, share);
+    exchange(place, share);
     return 0;
 }
 

@@ -3,8 +3,8 @@
 
     python3 examples_test.py CASE [unittest options]      exit 77: the virtual environment that CASE needs is not there
 
-The environment names what was built: CPPRUN (the launcher), CPPRUN_PI (examples/native), CPPRUN_BUILD (the build
-folder). Jobs are bounded in time only against hanging.
+The environment names what was built: CPPRUN (the launcher), CPPRUN_PI (examples/native), CPPRUN_MEET
+(examples/mixed_store), CPPRUN_BUILD (the build folder). Jobs are bounded in time only against hanging.
 """
 
 import math
@@ -124,8 +124,10 @@ class Native(ExampleCase):
         self.assertEqual({int(line[0]) for line in found[-workers:]}, {attempt})
         self.assertAlmostEqual(sum(float(line[-1]) for line in found), math.pi, places=9)
 
-    def test_workers_share_the_integral(self):
-        self.assert_pi(launch("--nproc-per-node=4", "--no-python", self.program), workers=4)
+    def test_workers_share_the_integral_and_exchange_it_through_the_store(self):
+        job = launch("--nproc-per-node=4", "--no-python", self.program)
+        self.assert_pi(job, workers=4)
+        self.assert_lines(job, r"^together: 3\.1416$", 1)
 
     def test_is_executed_directly_without_no_python(self):
         self.assert_pi(launch("--nproc-per-node=2", self.program), workers=2)
@@ -147,6 +149,15 @@ class Native(ExampleCase):
         job = Job(self.program)
         self.assertEqual(job.status, 1)
         self.assertIn("WORLD_SIZE is not set: start this program by a launcher", job.errors)
+
+
+class MixedStore(TorchCase):
+    def test_a_native_and_a_python_worker_meet_in_one_store(self):
+        job = launch("--nproc-per-node=2", "--no-python", example("mixed_store", "worker.sh"),
+                     os.environ.get("CPPRUN_MEET", "meet"), PYTHON=os.path.join(VENV, "python3"))
+        self.assert_well(job)
+        self.assert_lines(job, r"^python rank 0: rank 1 has read 'is anybody there\?'$", 1)
+        self.assert_lines(job, r"^native rank 1: is anybody there\?$", 1)
 
 
 class InstalledPackage(ExampleCase):
