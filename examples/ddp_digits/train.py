@@ -79,9 +79,18 @@ def accuracy(model, dataset):
     images, labels = (tensor[dist.get_rank()::dist.get_world_size()] for tensor in dataset.tensors)
     with torch.no_grad():
         right = (model(images).argmax(1) == labels).sum()
-    counts = torch.tensor([float(right), float(len(labels))])
-    dist.all_reduce(counts)
-    return float(counts[0] / counts[1])
+    return sum_over_workers(float(right)) / sum_over_workers(float(len(labels)))
+
+
+def sum_over_workers(number):
+    # By a group of its own, whose threads end with it. DistributedDataParallel keeps the default group and its gloo
+    # threads beyond destroy_process_group, and one that still holds a tensor of Python's when the interpreter ends
+    # aborts the process: "terminate called without an active exception".
+    group = dist.new_group()
+    total = torch.tensor([number])
+    dist.all_reduce(total, group=group)
+    dist.destroy_process_group(group)
+    return float(total)
 
 
 def kill_myself():
