@@ -65,7 +65,7 @@ TEST(Spawn, LeavesTheWorkerDescriptorsZeroOneAndTwoAlone) {
     const int leaking = ::open("/dev/null", O_RDONLY);  // without O_CLOEXEC, on purpose
     const Output output = run_shell(dir, "exec ls -l /proc/self/fd");
     ::close(leaking);
-    EXPECT_THAT(output.text, HasSubstr(" 3 -> /proc/"));   // ls itself has that one open
+    EXPECT_THAT(output.text, HasSubstr(" 3 -> /proc/"));  // ls itself has that one open
     EXPECT_THAT(output.text, Not(HasSubstr(" 4 -> ")));
 }
 
@@ -151,7 +151,8 @@ TEST(Spawn, TheWorkerDiesWithTheProcessThatStartedIt) {
     if (parent == 0) {
         SpawnSpec spec;
         spec.executable = "/bin/sh";
-        spec.argv = {"sh", "-c", "echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file + "; sleep 300"};
+        spec.argv = {"sh", "-c",
+                     "echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file + "; exec sleep 300"};
         if (!spawn(spec)) ::_exit(1);
         ::pause();
         ::_exit(0);
