@@ -15,7 +15,7 @@
 namespace cpprun {
 
 /// The longest error file that is read, in bytes.
-inline constexpr std::size_t error_file_bytes_max = 1024 * 1024;
+inline constexpr std::size_t error_file_bytes_max = std::size_t{1024} * 1024;
 
 /// A worker's record of its own failure.
 struct ErrorRecord {
