@@ -114,6 +114,9 @@ install_python() {
     python_is_usable || die "python3 is $(python3 --version 2>&1): 3.11 or newer, with venv, is needed"
 }
 
+# Lets one clone use what another has compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
+
 configure() {   # preset, then more arguments of cmake
     local preset=$1 launcher=()
     shift
