@@ -3,7 +3,6 @@
 
 #include "cli/python_number.hpp"
 
-#include <cmath>
 
 namespace cpprun {
 
@@ -18,7 +17,8 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
     }
     const auto number = parse_python_float(text);
     if (!number || !(*number >= 0) || *number * ms_per_unit > hour_ms) return std::nullopt;
-    return std::chrono::milliseconds(static_cast<long long>(*number * ms_per_unit + 0.5));
+    return std::chrono::round<std::chrono::milliseconds>(
+        std::chrono::duration<double, std::milli>(*number * ms_per_unit));
 }
 
 }  // namespace cpprun

@@ -113,7 +113,8 @@ class HelpFormatter : public CLI::Formatter {
     }
 
     std::string make_option(const CLI::Option* cli_option, bool /*positional*/) const override {
-        const OptionSpec& spec = find_row("--" + cli_option->get_lnames().front());
+        const std::string name = "--" + cli_option->get_lnames().front();
+        const OptionSpec& spec = find_row(name);
         std::string left = left_column(spec);
         const std::string indent(help_column, ' ');
         left += left.size() + 2 > help_column ? "\n" + indent : std::string(help_column - left.size(), ' ');

@@ -14,8 +14,6 @@
 #include <random>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace cpprun {
 namespace {
 

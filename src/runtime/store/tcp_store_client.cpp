@@ -48,7 +48,7 @@ std::string in_milliseconds(std::chrono::milliseconds time) {
 
 StoreResult<void> within_limits(const StoreRequest& request) {
     const StoreLimits limits;
-    const auto too_long = [](std::string what, std::size_t size, std::size_t limit) {
+    const auto too_long = [](const std::string& what, std::size_t size, std::size_t limit) {
         return StoreFailure{Kind::invalid,
                             what + " of " + std::to_string(size) + " bytes, the limit is " + std::to_string(limit)};
     };
