@@ -164,7 +164,7 @@ class InstalledPackage(ExampleCase):
     def test_the_native_example_builds_and_runs_against_it(self):
         prefix, build = self.in_folder("prefix"), self.in_folder("build")
         self.assert_well(Job("cmake", "--install", os.environ["CPPRUN_BUILD"], "--prefix", prefix))
-        self.assert_well(Job("cmake", "-S", example("native"), "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}"))
+        self.assert_well(Job("cmake", "-G", "Ninja", "-S", example("native"), "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}"))
         self.assert_well(Job("cmake", "--build", build))
         job = Job(os.path.join(prefix, "bin", "cpprun"), "--nproc-per-node=3", "--no-python", os.path.join(build, "pi"))
         self.assert_well(job)
