@@ -3,7 +3,6 @@
 
 #include "cli/python_number.hpp"
 
-
 namespace cpprun {
 
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {

@@ -14,10 +14,10 @@ namespace cpprun {
 
 /// How a worker's command line is made (contract 1.7).
 enum class ProgramKind {
-    python_script,   ///< PYTHON -u SCRIPT ARGS
-    python_module,   ///< PYTHON -u -m MODULE ARGS
-    executable,      ///< SCRIPT ARGS: --no-python, or a native executable given as SCRIPT
-    run_path,        ///< PYTHON runs the file in-process as __main__ (--run-path)
+    python_script,  ///< PYTHON -u SCRIPT ARGS
+    python_module,  ///< PYTHON -u -m MODULE ARGS
+    executable,     ///< SCRIPT ARGS: --no-python, or a native executable given as SCRIPT
+    run_path,       ///< PYTHON runs the file in-process as __main__ (--run-path)
 };
 
 /// Which streams of a worker an option speaks of. The numbers are torchrun's (contract 5.2).
@@ -30,7 +30,7 @@ constexpr bool contains(Std set, Std stream) {
 /// The value of --redirects or --tee: one choice for all, or a choice for some local ranks and none for the others.
 struct StdSpec {
     Std for_all = Std::none;
-    std::map<int, Std> by_rank = {};   ///< when not empty, ranks that are not in it have Std::none
+    std::map<int, Std> by_rank = {};  ///< when not empty, ranks that are not in it have Std::none
 
     Std of(int local_rank) const {
         if (by_rank.empty()) return for_all;
@@ -45,66 +45,66 @@ enum class RendezvousKind { static_ranks, c10d };
 
 /// Who serves the store that workers connect to.
 enum class WorkerStore {
-    agent,   ///< the agent; workers see TORCHELASTIC_USE_AGENT_STORE=True
-    rank0,   ///< worker 0, on a port that the agent holds bound for it; workers see False
+    agent,  ///< the agent; workers see TORCHELASTIC_USE_AGENT_STORE=True
+    rank0,  ///< worker 0, on a port that the agent holds bound for it; workers see False
 };
 
 enum class ExitCodePolicy {
-    torchrun,   ///< 1 for any worker failure
-    worker,     ///< the root cause's own code, 128+n for a signal
+    torchrun,  ///< 1 for any worker failure
+    worker,    ///< the root cause's own code, 128+n for a signal
 };
 
 struct RendezvousConfig {
     RendezvousKind kind = RendezvousKind::c10d;
     std::string run_id;
-    std::string endpoint;                        ///< as it stands in the INFO block: "host:port"
-    std::string host;                            ///< host part of the endpoint, without brackets
-    std::optional<std::uint16_t> port;           ///< none or 0: any free port
+    std::string endpoint;               ///< as it stands in the INFO block: "host:port"
+    std::string host;                   ///< host part of the endpoint, without brackets
+    std::optional<std::uint16_t> port;  ///< none or 0: any free port
     int min_nodes = 1;
     int max_nodes = 1;
     int node_rank = 0;
-    std::optional<std::string> local_addr;       ///< --local-addr
-    std::map<std::string, std::string> conf;     ///< --rdzv-conf, `timeout` filled in
-    bool standalone = false;                     ///< --standalone was given (its INFO banner is shown)
-    bool endpoint_given = false;                 ///< the user named an endpoint: the store listens on all interfaces
+    std::optional<std::string> local_addr;    ///< --local-addr
+    std::map<std::string, std::string> conf;  ///< --rdzv-conf, `timeout` filled in
+    bool standalone = false;                  ///< --standalone was given (its INFO banner is shown)
+    bool endpoint_given = false;              ///< the user named an endpoint: the store listens on all interfaces
 };
 
 struct ProgramConfig {
     ProgramKind kind = ProgramKind::python_script;
-    std::string script;                    ///< SCRIPT as given; "./NAME" for a native one without a slash
-    std::vector<std::string> args;         ///< ARGS as given, macros not yet replaced
-    std::string interpreter;               ///< absolute path, or PYTHON_EXEC as given; empty with `executable`
-    bool interpreter_is_own = true;        ///< false when PYTHON_EXEC chose it (the failure table's title changes)
-    std::string interpreter_reason;        ///< why this interpreter, for INFO
-    bool native_script = false;            ///< SCRIPT was found to be a native executable and runs without Python
-    bool pass_local_rank = false;          ///< insert --local-rank=N before ARGS
+    std::string script;              ///< SCRIPT as given; "./NAME" for a native one without a slash
+    std::vector<std::string> args;   ///< ARGS as given, macros not yet replaced
+    std::string interpreter;         ///< absolute path, or PYTHON_EXEC as given; empty with `executable`
+    bool interpreter_is_own = true;  ///< false when PYTHON_EXEC chose it (the failure table's title changes)
+    std::string interpreter_reason;  ///< why this interpreter, for INFO
+    bool native_script = false;      ///< SCRIPT was found to be a native executable and runs without Python
+    bool pass_local_rank = false;    ///< insert --local-rank=N before ARGS
     std::string start_method = "spawn";
 };
 
 struct LogConfig {
-    std::optional<std::string> base_dir;   ///< --log-dir; none: a fresh folder below the temporary one
-    bool disabled = false;                 ///< --log-dir=/dev/null
+    std::optional<std::string> base_dir;  ///< --log-dir; none: a fresh folder below the temporary one
+    bool disabled = false;                ///< --log-dir=/dev/null
     StdSpec redirects;
     StdSpec tee;
     std::optional<std::string> line_prefix_template;
-    std::vector<int> local_ranks_filter;   ///< empty: all
+    std::vector<int> local_ranks_filter;  ///< empty: all
     std::vector<std::string> duplicate_stdout_filters;
     std::vector<std::string> duplicate_stderr_filters;
 };
 
 struct StopConfig {
-    std::vector<std::string> signals_to_handle;    ///< names as given, blanks trimmed
-    std::string signals_to_handle_text;            ///< the option's value, exported verbatim
-    std::chrono::seconds shutdown_timeout{30};     ///< from the stop signal to SIGKILL, on every path
-    std::chrono::milliseconds settle_time{30};     ///< from the first failure to the stop signal
+    std::vector<std::string> signals_to_handle;  ///< names as given, blanks trimmed
+    std::string signals_to_handle_text;          ///< the option's value, exported verbatim
+    std::chrono::seconds shutdown_timeout{30};   ///< from the stop signal to SIGKILL, on every path
+    std::chrono::milliseconds settle_time{30};   ///< from the first failure to the stop signal
     ExitCodePolicy exit_code = ExitCodePolicy::torchrun;
 };
 
 /// The store that the workers connect to, as far as the command line decides; texts are not yet parsed.
 struct StoreConfig {
-    bool legacy = false;                   ///< --store-legacy: the protocol of PyTorch before 2.2
-    std::optional<std::string> bind;       ///< --store-bind: an address
-    std::vector<std::string> allow;        ///< --store-allow: networks in CIDR form; empty: all
+    bool legacy = false;              ///< --store-legacy: the protocol of PyTorch before 2.2
+    std::optional<std::string> bind;  ///< --store-bind: an address
+    std::vector<std::string> allow;   ///< --store-allow: networks in CIDR form; empty: all
 };
 
 struct LaunchConfig {
@@ -114,20 +114,20 @@ struct LaunchConfig {
     StopConfig stop;
     StoreConfig store;
     int nproc_per_node = 1;
-    std::string nproc_text = "1";                  ///< --nproc-per-node as given
-    std::string nproc_explanation;                 ///< INFO line that ends in "cpu -> 2 (…)"; empty for a number
+    std::string nproc_text = "1";   ///< --nproc-per-node as given
+    std::string nproc_explanation;  ///< INFO line that ends in "cpu -> 2 (…)"; empty for a number
     std::string role = "default";
     int max_restarts = 0;
-    double monitor_interval = 0.1;                 ///< seconds; accepted, a bound only
+    double monitor_interval = 0.1;  ///< seconds; accepted, a bound only
     std::string event_log_handler = "null";
     NumaBinding numa_binding = NumaBinding::none;
     bool virtual_local_rank = false;
-    std::optional<std::string> omp_num_threads;    ///< what to export as OMP_NUM_THREADS; none: leave it as it is
+    std::optional<std::string> omp_num_threads;  ///< what to export as OMP_NUM_THREADS; none: leave it as it is
     WorkerStore worker_store = WorkerStore::agent;
-    std::chrono::duration<double> uninterruptible_timeout{0};   ///< > 0: a worker in state D that long fails the group
-    std::string log_level = "WARNING";             ///< LOGLEVEL: a level name of Python's logging, upper case
-    bool worker_identical = false;                 ///< TORCH_ELASTIC_WORKER_IDENTICAL=1: ranks without asking peers
-    bool file_timer = false;                       ///< TORCHELASTIC_ENABLE_FILE_TIMER=1
+    std::chrono::duration<double> uninterruptible_timeout{0};  ///< > 0: a worker in state D that long fails the group
+    std::string log_level = "WARNING";  ///< LOGLEVEL: a level name of Python's logging, upper case
+    bool worker_identical = false;      ///< TORCH_ELASTIC_WORKER_IDENTICAL=1: ranks without asking peers
+    bool file_timer = false;            ///< TORCHELASTIC_ENABLE_FILE_TIMER=1
 };
 
 /// A remark of the command line's that does not stop the launch. Shown once, at the given level.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the launcher itself says, on stderr, in torchrun's shape of a log line (contract 2.7): the prefix stands on every
-// line of a record, so that tools can match the message alone.
+// What the launcher itself says, on stderr, in torchrun's shape of a log line (contract 2.7): the prefix stands on
+// every line of a record, so that tools can match the message alone.
 #pragma once
 
 #include <string_view>

@@ -4,8 +4,12 @@
 namespace cpprun {
 namespace {
 
-bool starts_name(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool continues_name(char c) { return starts_name(c) || (c >= '0' && c <= '9'); }
+bool starts_name(char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool continues_name(char c) {
+    return starts_name(c) || (c >= '0' && c <= '9');
+}
 
 std::size_t name_end(std::string_view text, std::size_t begin) {
     if (begin >= text.size() || !starts_name(text[begin])) return begin;

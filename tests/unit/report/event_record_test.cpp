@@ -30,9 +30,9 @@ TEST(EventRecord, AnAgentsSecondRendezvousHasTheRankOfTheFirst) {
                        .entry_point = "sh",
                        .agent_restarts = 1};
     EXPECT_EQ(event_line(run, AgentEventRecord{.state = EventState::assign_worker_ranks,
-                                         .group_rank = 0,
-                                         .group_world_size = 1,
-                                         .duration_ms = 0.35198499995203747}),
+                                               .group_rank = 0,
+                                               .group_world_size = 1,
+                                               .duration_ms = 0.35198499995203747}),
               R"({"name": "torchelastic.worker.status.ASSIGN_WORKER_RANKS", "source": "AGENT", "timestamp": 0, )"
               R"("metadata": {"run_id": "75530786-15c4-43ba-b8b8-a556fa2b5983", "global_rank": null, )"
               R"("group_rank": 0, "worker_id": null, "role": "tr\"\u00e9", "hostname": "localhost", )"
@@ -48,11 +48,11 @@ TEST(EventRecord, AWorkerThatStartsHasAPidAsItsIdAndNoExitCode) {
                        .rdzv_backend = "c10d",
                        .entry_point = "sh"};
     const WorkerEventRecord event{.state = EventState::start,
-                            .global_rank = 1,
-                            .local_rank = 1,
-                            .role_rank = 1,
-                            .role_world_size = 2,
-                            .pid = 8007};
+                                  .global_rank = 1,
+                                  .local_rank = 1,
+                                  .role_rank = 1,
+                                  .role_world_size = 2,
+                                  .pid = 8007};
     EXPECT_EQ(event_line(run, event),
               R"({"name": "torchelastic.worker.status.START", "source": "WORKER", "timestamp": 0, "metadata": )"
               R"({"run_id": "057b6224-87e6-45e9-9550-01ed5c420d32", "global_rank": 1, "group_rank": 0, )"
@@ -71,13 +71,13 @@ TEST(EventRecord, AFailedWorkerHasItsExitCodeAndARawError) {
                        .entry_point = "sh",
                        .total_run_time = 1};
     const WorkerEventRecord event{.state = EventState::failed,
-                            .global_rank = 1,
-                            .local_rank = 1,
-                            .role_rank = 1,
-                            .role_world_size = 2,
-                            .pid = 11016,
-                            .exit_code = 3,
-                            .raw_error = worker_without_error_file};
+                                  .global_rank = 1,
+                                  .local_rank = 1,
+                                  .role_rank = 1,
+                                  .role_world_size = 2,
+                                  .pid = 11016,
+                                  .exit_code = 3,
+                                  .raw_error = worker_without_error_file};
     EXPECT_EQ(event_line(run, event),
               R"({"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, "metadata": )"
               R"({"run_id": "ef5a7cb5-b395-46de-8142-3460d13e4cad", "global_rank": 1, "group_rank": 0, )"

@@ -6,7 +6,9 @@
 namespace cpprun {
 namespace {
 
-std::string rank1(std::string_view text) { return safe_substitute(text, {{"local_rank", "1"}}); }
+std::string rank1(std::string_view text) {
+    return safe_substitute(text, {{"local_rank", "1"}});
+}
 
 TEST(PythonTemplate, ReplacesTheLocalRankInBothForms) {
     EXPECT_EQ(rank1("${local_rank}"), "1");
@@ -24,7 +26,8 @@ TEST(PythonTemplate, TwoDollarsBecomeOne) {
 }
 
 TEST(PythonTemplate, WhatItDoesNotKnowStays) {
-    for (const char* text : {"$", "${", "${local_rank", "$LOCAL_RANK", "$local_rank2", "${x}", "a$", "$1", "${}", "$ x"})
+    for (const char* text :
+         {"$", "${", "${local_rank", "$LOCAL_RANK", "$local_rank2", "${x}", "a$", "$1", "${}", "$ x"})
         EXPECT_EQ(rank1(text), text);
 }
 
