@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/config_json.hpp"
 
+#include "core/option_names.hpp"
+
 #include <nlohmann/json.hpp>
 
 namespace cpprun {
@@ -27,22 +29,6 @@ const char* name_of(ProgramKind kind) {
     return "";
 }
 
-const char* name_of(NumaBinding binding) {
-    switch (binding) {
-        case NumaBinding::none:
-            return nullptr;
-        case NumaBinding::node:
-            return "node";
-        case NumaBinding::socket:
-            return "socket";
-        case NumaBinding::exclusive:
-            return "exclusive";
-        case NumaBinding::core_complex:
-            return "core-complex";
-    }
-    return nullptr;
-}
-
 Json streams_json(const StdSpec& spec) {
     if (spec.by_rank.empty()) return static_cast<int>(spec.for_all);
     Json map = Json::object();
@@ -51,7 +37,7 @@ Json streams_json(const StdSpec& spec) {
 }
 
 Json rendezvous_json(const RendezvousConfig& config) {
-    return {{"backend", config.kind == RendezvousKind::c10d ? "c10d" : "static"},
+    return {{"backend", name_of(config.kind)},
             {"run_id", config.run_id},
             {"endpoint", config.endpoint},
             {"host", config.host},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/report/info_blocks.hpp"
 
+#include "core/option_names.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,26 +10,6 @@
 
 namespace cpprun {
 namespace {
-
-const char* backend_name(RendezvousKind kind) {
-    return kind == RendezvousKind::c10d ? "c10d" : "static";
-}
-
-const char* numa_name(NumaBinding binding) {
-    switch (binding) {
-        case NumaBinding::none:
-            return "None";
-        case NumaBinding::node:
-            return "node";
-        case NumaBinding::socket:
-            return "socket";
-        case NumaBinding::exclusive:
-            return "exclusive";
-        case NumaBinding::core_complex:
-            return "core-complex";
-    }
-    return "None";
-}
 
 bool is_number(const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -81,7 +63,7 @@ std::string launch_block(const LaunchConfig& config, const std::string& log_base
     line("max_nodes", std::to_string(config.rendezvous.max_nodes));
     line("nproc_per_node", std::to_string(config.nproc_per_node));
     line("run_id", config.rendezvous.run_id);
-    line("rdzv_backend", backend_name(config.rendezvous.kind));
+    line("rdzv_backend", name_of(config.rendezvous.kind));
     line("rdzv_endpoint", config.rendezvous.endpoint);
     line("rdzv_configs", conf_text(config.rendezvous));
     line("max_restarts", std::to_string(config.max_restarts));
@@ -89,7 +71,7 @@ std::string launch_block(const LaunchConfig& config, const std::string& log_base
     line("log_dir", log_base);
     line("metrics_cfg", "{}");
     line("event_log_handler", config.event_log_handler);
-    line("numa_options", numa_name(config.numa_binding));
+    line("numa_options", config.numa_binding == NumaBinding::none ? "None" : name_of(config.numa_binding));
     line("signals_to_handle", config.stop.signals_to_handle_text);
     line("duplicate_stdout_filters", list_text(config.logs.duplicate_stdout_filters));
     line("duplicate_stderr_filters", list_text(config.logs.duplicate_stderr_filters));

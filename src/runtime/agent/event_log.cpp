@@ -2,6 +2,7 @@
 #include "runtime/agent/event_log.hpp"
 
 #include "core/agent/worker_command.hpp"
+#include "core/option_names.hpp"
 #include "core/text/python_json.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/host_name.hpp"
@@ -18,7 +19,7 @@ EventLog::EventLog(const LaunchConfig& config, const HostFacts& host)
     run_.run_id = config.rendezvous.run_id;
     run_.role = config.role;
     run_.hostname = full_host_name(host.host_name);
-    run_.rdzv_backend = config.rendezvous.kind == RendezvousKind::c10d ? "c10d" : "static";
+    run_.rdzv_backend = name_of(config.rendezvous.kind);
     run_.entry_point = entrypoint_name(config.program);
 }
 
