@@ -10,4 +10,4 @@ store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_m
 store.set("question", "is anybody there?")
 answer = store.get("answer").decode()
 store.barrier("done", int(os.environ["WORLD_SIZE"]))
-print(f"python rank {os.environ['RANK']}: {answer}", flush=True)
+print(f"python rank {os.environ['RANK']}: {answer}\n", end="", flush=True)  # one write: others write here too
