@@ -97,7 +97,7 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             reply.add_u64(values_.size());
             return nullptr;
         case Op::remove:
-            reply.add_u64(remove(request, delivery) ? 1 : 0);
+            reply.add_u64(remove(request.key, delivery) ? 1 : 0);
             return nullptr;
         case Op::append:
             return append(request, delivery);
@@ -140,6 +140,23 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             return nullptr;
     }
     return "unknown operation";
+}
+
+void StoreEngine::set(std::string_view key, std::string_view value, StoreDelivery& delivery) {
+    put(key, value, delivery);
+}
+
+std::optional<std::string> StoreEngine::get(std::string_view key) const {
+    const Blob* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    return std::string(value->view());
+}
+
+std::string StoreEngine::compare_set(std::string_view key, std::string_view expected, std::string_view desired,
+                                     StoreDelivery& delivery) {
+    ReplyBuffer reply;
+    compare_set({.key = key, .value = desired, .expected = expected}, reply, delivery);
+    return get(key).value_or(std::string(expected));
 }
 
 bool StoreEngine::fits(std::size_t more) const {
@@ -256,12 +273,12 @@ void StoreEngine::queue_pop(const StoreRequest& request, ReplyBuffer& reply) {
     memory_.fetch_sub(request.key.size() + node_bytes, std::memory_order_relaxed);
 }
 
-bool StoreEngine::remove(const StoreRequest& request, StoreDelivery& delivery) {
-    const auto found = values_.find(request.key);
+bool StoreEngine::remove(std::string_view key, StoreDelivery& delivery) {
+    const auto found = values_.find(key);
     if (found == values_.end()) return false;
-    report_change(request.key, store_reply::watch_deleted, found->second.view(), {}, delivery);
+    report_change(key, store_reply::watch_deleted, found->second.view(), {}, delivery);
     values_.erase(found);
-    memory_.fetch_sub(request.key.size() + node_bytes, std::memory_order_relaxed);
+    memory_.fetch_sub(key.size() + node_bytes, std::memory_order_relaxed);
     return true;
 }
 

@@ -56,6 +56,14 @@ class StoreEngine {
     const char* apply(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
                       StoreDelivery& delivery);
 
+    /// For the process that owns the store: as set, get, compare_set and delete of a client, and whoever waits is woken
+    /// alike. The memory limit does not hold: the store's own process must go on when its clients have filled it.
+    void set(std::string_view key, std::string_view value, StoreDelivery& delivery);
+    std::optional<std::string> get(std::string_view key) const;
+    std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired,
+                            StoreDelivery& delivery);
+    bool remove(std::string_view key, StoreDelivery& delivery);
+
     /// Drops whatever `client` waits for or watches.
     void forget(StoreClientState& client);
 
@@ -91,7 +99,6 @@ class StoreEngine {
     void wait(StoreClientState& client, std::span<const std::string_view> keys, ReplyBuffer& reply);
     void watch(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply);
     void list_keys(ReplyBuffer& reply) const;
-    bool remove(const StoreRequest& request, StoreDelivery& delivery);
 
     const Blob* find(std::string_view key) const;
     bool present(std::string_view key) const;

@@ -75,6 +75,7 @@ struct StoreHost::Parts {
     std::vector<std::unique_ptr<StoreLoop>> loops;
     std::vector<std::jthread> threads;
     std::mutex reset_mutex;
+    StoreOutsideDelivery delivery;
 };
 
 StoreHost::StoreHost(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -83,6 +84,7 @@ Result<std::unique_ptr<StoreHost>> StoreHost::start(const ListenSpec& spec, Stor
     BOOST_OUTCOME_TRY(auto settings, settings_of(spec));
     auto parts = std::make_unique<Parts>(std::move(settings), std::move(log));
     BOOST_OUTCOME_TRY(parts->bound, bind_sockets(spec.scope, spec.port, spec.bind_addresses));
+    for (const auto& [key, value] : spec.initial_values) parts->shared.engine.set(key, value, parts->delivery);
     std::vector<StoreLoop*> peers;
     for (int i = 0; i < std::max(spec.threads, 1); ++i) {
         BOOST_OUTCOME_TRY(auto loop, StoreLoop::make(parts->shared));
@@ -115,6 +117,35 @@ void StoreHost::reset() {
         parts_->shared.engine.clear();
     }
     for (const auto& loop : parts_->loops) loop->thaw();
+}
+
+void StoreHost::set(std::string_view key, std::string_view value) {
+    const std::scoped_lock lock(parts_->shared.engine_mutex);
+    parts_->shared.engine.set(key, value, parts_->delivery);
+}
+
+void StoreHost::multi_set(const StorePairs& pairs) {
+    const std::scoped_lock lock(parts_->shared.engine_mutex);
+    for (const auto& [key, value] : pairs) parts_->shared.engine.set(key, value, parts_->delivery);
+}
+
+std::optional<std::string> StoreHost::get(std::string_view key) const {
+    const std::scoped_lock lock(parts_->shared.engine_mutex);
+    return parts_->shared.engine.get(key);
+}
+
+std::string StoreHost::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+    const std::scoped_lock lock(parts_->shared.engine_mutex);
+    return parts_->shared.engine.compare_set(key, expected, desired, parts_->delivery);
+}
+
+std::size_t StoreHost::remove(const std::vector<std::string>& keys) {
+    const std::scoped_lock lock(parts_->shared.engine_mutex);
+    std::size_t removed = 0;
+    for (const std::string& key : keys) {
+        if (parts_->shared.engine.remove(key, parts_->delivery)) ++removed;
+    }
+    return removed;
 }
 
 StoreStatistics StoreHost::statistics() const {

@@ -10,10 +10,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cpprun {
+
+/// Keys, as they are on the wire, and their values.
+using StorePairs = std::vector<std::pair<std::string, std::string>>;
 
 /// Where and how a store listens. The defaults are those of a job on one node.
 struct ListenSpec {
@@ -29,6 +35,7 @@ struct ListenSpec {
     std::size_t memory_bytes_max = 0;         ///< all that the store holds; 0: half of the machine's memory
     std::size_t request_bytes_max = std::size_t{1} << 30U;  ///< one request, keys and values together
     std::chrono::milliseconds handshake_timeout{120'000};   ///< for a new connection's first five bytes
+    StorePairs initial_values;  ///< keys as on the wire, with their values: there before anybody can connect
 };
 
 /// A look at a running store, for tests and reports.
@@ -55,6 +62,17 @@ class StoreHost {
     /// For a new attempt of the worker group: closes every connection, also those not accepted yet, and forgets every
     /// key; returns when that is done. Listening goes on throughout, on the same port.
     void reset();
+
+    // What a client can ask, for the process itself: any thread, at once, without a socket. Keys are as on the wire.
+    // Clients that wait are woken as by a client's request. No memory limit holds. Never from the log's callback.
+    void set(std::string_view key, std::string_view value);
+    /// All in one step: nobody sees some of them only.
+    void multi_set(const StorePairs& pairs);
+    std::optional<std::string> get(std::string_view key) const;
+    /// As on the wire: the value that the key has afterwards; `expected` itself where the key is missing and stays so.
+    std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
+    /// How many of them were there. In one step.
+    std::size_t remove(const std::vector<std::string>& keys);
 
     StoreStatistics statistics() const;
 

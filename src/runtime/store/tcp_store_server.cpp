@@ -97,20 +97,19 @@ class StoreLoop::Delivery : public StoreDelivery {
         Connection& target = connection_of(client);
         if (&target == loop_.serving_) return loop_.reply_.add(bytes);
         if (target.loop == &loop_) return loop_.send_or_keep(target, bytes);
-        StoreLoop& other = *target.loop;
-        {
-            const std::scoped_lock lock(other.command_mutex_);
-            other.parcels_.push_back({target.socket.get(), target.serial, std::string(bytes)});
-            other.has_parcels_ = true;
-        }
-        other.wake();
+        target.loop->post(target, bytes);
     }
 
-  private:
     static Connection& connection_of(StoreClientState& client) { return *static_cast<Connection*>(client.owner); }
 
+  private:
     StoreLoop& loop_;
 };
+
+void StoreOutsideDelivery::deliver(StoreClientState& client, std::string_view bytes) {
+    const StoreLoop::Connection& target = StoreLoop::Delivery::connection_of(client);
+    target.loop->post(target, bytes);
+}
 
 StoreLoop::StoreLoop(StoreServerShared& shared)
     : shared_(shared),
@@ -215,6 +214,18 @@ void StoreLoop::thaw() {
         freeze_ = false;
     }
     command_done_.notify_all();
+}
+
+// For a connection of this loop, from another thread.
+void StoreLoop::post(const Connection& connection, std::string_view bytes) {
+    bool first = false;
+    {
+        const std::scoped_lock lock(command_mutex_);
+        first = parcels_.empty();
+        parcels_.push_back({connection.socket.get(), connection.serial, std::string(bytes)});
+        has_parcels_ = true;
+    }
+    if (first) wake();
 }
 
 void StoreLoop::handle_commands() {

@@ -44,6 +44,13 @@ struct StoreServerShared {
     std::atomic<std::size_t> connections{0};
 };
 
+/// Brings what the store's own process releases to the loops that have the connections. Any thread; under the engine's
+/// mutex.
+class StoreOutsideDelivery : public StoreDelivery {
+  public:
+    void deliver(StoreClientState& client, std::string_view bytes) override;
+};
+
 class StoreLoop {
   public:
     /// `shared` must outlive the loop. Errors: no epoll set or event counter to be had.
@@ -68,6 +75,7 @@ class StoreLoop {
   private:
     struct Connection;
     class Delivery;
+    friend StoreOutsideDelivery;
     struct Pending;
     struct Deadline {
         std::chrono::steady_clock::time_point when;
@@ -97,6 +105,7 @@ class StoreLoop {
     void adopt(SocketFd socket, const SocketAddress& peer);
     void adopt_arrivals();
     void hand_over_parcels();
+    void post(const Connection& connection, std::string_view bytes);
 
     void readable(Connection& connection);
     void serve(Connection& connection, const char* bytes, std::size_t count);

@@ -160,5 +160,75 @@ TEST(StoreHost, LegacyClientsAndTheirSilentSecondConnectionsAreServed) {
     EXPECT_FALSE(silent.readable(std::chrono::milliseconds(200)));
 }
 
+TEST(StoreHost, InitialValuesAreThereForTheFirstClient) {
+    ListenSpec spec;
+    spec.initial_values = {{"/cpprun.id", "job"}, {"init/", "7"}};
+    const auto host = start(spec);
+    RawClient client = greeted(host->port());
+    EXPECT_EQ(client.get("/cpprun.id"), "job");
+    EXPECT_EQ(client.add("init/", 1), 8);
+}
+
+TEST(StoreHost, ItsOwnProcessAsksWithoutASocket) {
+    const auto host = start();
+    RawClient client = greeted(host->port());
+    EXPECT_EQ(host->get("/k"), std::nullopt);
+    host->set("/k", "v");
+    EXPECT_EQ(client.get("/k"), "v");
+    EXPECT_EQ(host->get("/k"), "v");
+    EXPECT_EQ(host->compare_set("/new", "expected", "x"), "expected");
+    EXPECT_EQ(host->get("/new"), std::nullopt);
+    EXPECT_EQ(host->compare_set("/new", "", "x"), "x");
+    EXPECT_EQ(host->compare_set("/new", "other", "y"), "x");
+    EXPECT_EQ(host->compare_set("/new", "x", "y"), "y");
+    host->multi_set({{"/a", "1"}, {"/b", ""}});
+    EXPECT_EQ(host->get("/b"), "");
+    EXPECT_EQ(host->remove({"/a", "/b", "/never"}), 2U);
+    EXPECT_EQ(client.get("/a"), "");
+    EXPECT_EQ(host->statistics().keys, 2U);
+}
+
+TEST(StoreHost, ItsOwnProcessReleasesWaitersOfEveryThread) {
+    for (const int threads : {1, 3}) {
+        ListenSpec spec;
+        spec.threads = threads;
+        const auto host = start(spec);
+        const std::vector<std::string_view> keys{"/a", "/b"};
+        std::vector<RawClient> waiters;
+        for (std::size_t i = 0; i < 200; ++i) {
+            waiters.push_back(greeted(host->port()));
+            waiters.back().send({.operation = Op::wait, .keys = keys});
+        }
+        for (RawClient& waiter : waiters) waiter.add("/waiting", 0);
+        host->multi_set({{"/a", "1"}, {"/b", "2"}});
+        for (RawClient& waiter : waiters) ASSERT_EQ(waiter.read(1), std::string(1, '\0'));
+        EXPECT_EQ(host->statistics().awaited_keys, 0U);
+    }
+}
+
+TEST(StoreHost, ItsOwnProcessWritesWhileClientsStormAndTheStoreResets) {
+    ListenSpec spec;
+    spec.threads = 2;
+    const auto host = start(spec);
+    std::jthread storm([&](const std::stop_token& stop) {
+        const std::vector<std::string_view> keys{"/k"};
+        while (!stop.stop_requested()) {
+            std::vector<RawClient> clients;
+            for (int i = 0; i < 20; ++i) {
+                clients.push_back(greeted(host->port()));
+                clients.back().send({.operation = Op::wait, .keys = keys});
+            }
+        }
+    });
+    for (int i = 0; i < 3000; ++i) {
+        host->set("/k", "v");
+        host->remove({"/k"});
+        if (i % 100 == 0) host->reset();
+    }
+    storm.request_stop();
+    storm.join();
+    EXPECT_TRUE(eventually([&] { return host->statistics().connections == 0; }));
+}
+
 }  // namespace
 }  // namespace cpprun::test
