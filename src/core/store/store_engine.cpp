@@ -47,8 +47,8 @@ struct StoreWait {
 StoreClientState::StoreClientState() = default;
 StoreClientState::~StoreClientState() = default;
 
-StoreEngine::StoreEngine(MemoryCount& memory, std::size_t memory_bytes_max)
-    : memory_(memory), memory_bytes_max_(memory_bytes_max) {}
+StoreEngine::StoreEngine(MemoryCount& memory, std::size_t memory_bytes_max, StoreRules rules)
+    : memory_(memory), memory_bytes_max_(memory_bytes_max), rules_(std::move(rules)), has_rules_(rules_.any()) {}
 
 StoreEngine::~StoreEngine() {
     clear();
@@ -66,6 +66,7 @@ std::optional<std::int64_t> parse_counter(std::string_view text) {
 const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
                                StoreDelivery& delivery) {
     using Op = StoreOperation;
+    if (has_rules_) note_intent(client, request);
     switch (request.operation) {
         case Op::set:
             if (!fits(bytes_of(request))) return memory_fault;
@@ -157,6 +158,24 @@ std::string StoreEngine::compare_set(std::string_view key, std::string_view expe
     ReplyBuffer reply;
     compare_set({.key = key, .value = desired, .expected = expected}, reply, delivery);
     return get(key).value_or(std::string(expected));
+}
+
+void StoreEngine::note_intent(StoreClientState& client, const StoreRequest& request) const {
+    if (client.agent) return;
+    const auto is_agents = [&](std::string_view key) { return begins_with_any(key, rules_.agent_prefixes); };
+    switch (request.operation) {
+        case StoreOperation::set:
+        case StoreOperation::add:
+        case StoreOperation::compare_set:
+        case StoreOperation::append:
+            client.agent = is_agents(request.key);
+            return;
+        case StoreOperation::multi_set:
+            client.agent = std::ranges::any_of(request.keys, is_agents);
+            return;
+        default:
+            return;
+    }
 }
 
 bool StoreEngine::fits(std::size_t more) const {
@@ -405,6 +424,20 @@ void StoreEngine::clear() {
     memory_.fetch_sub(counted, std::memory_order_relaxed);
     ByKey<Blob>().swap(values_);
     ByKey<std::deque<Blob>>().swap(queues_);
+}
+
+void StoreEngine::clear_but(const std::vector<std::string>& prefixes) {
+    std::size_t counted = 0;
+    const auto goes = [&](const auto& entry) {
+        if (begins_with_any(entry.first, prefixes)) return false;
+        counted += entry.first.size() + node_bytes;
+        return true;
+    };
+    std::erase_if(values_, goes);
+    std::erase_if(queues_, goes);
+    memory_.fetch_sub(counted, std::memory_order_relaxed);
+    values_.rehash(0);
+    queues_.rehash(0);
 }
 
 }  // namespace cpprun

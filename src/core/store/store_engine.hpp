@@ -6,6 +6,7 @@
 #include "core/store/blob.hpp"
 #include "core/store/messages.hpp"
 #include "core/store/reply_buffer.hpp"
+#include "core/store/store_rules.hpp"
 
 #include <boost/intrusive/list.hpp>
 
@@ -30,6 +31,7 @@ struct StoreClientState {
 
     std::unique_ptr<StoreWait> wait;   ///< the pending wait or barrier; at most one
     std::vector<std::string> watched;  ///< generation A: keys whose changes are reported to this client
+    bool agent = false;                ///< it wrote a key of an agent's; StoreRules says which those are
     void* owner = nullptr;             ///< the deliverer's own note of whom this belongs to; the engine ignores it
 };
 
@@ -45,7 +47,7 @@ class StoreEngine {
   public:
     /// `memory` counts what the engine holds, next to whatever else the caller counts there; it must outlive the engine
     /// and all replies. No request is applied that would pass `memory_bytes_max`.
-    StoreEngine(MemoryCount& memory, std::size_t memory_bytes_max);
+    StoreEngine(MemoryCount& memory, std::size_t memory_bytes_max, StoreRules rules = {});
     StoreEngine(const StoreEngine&) = delete;
     StoreEngine& operator=(const StoreEngine&) = delete;
     ~StoreEngine();
@@ -72,6 +74,9 @@ class StoreEngine {
 
     /// Forgets all keys and queues. All clients must have been forgotten before.
     void clear();
+
+    /// Forgets the keys and queues that begin with none of `prefixes`. Clients stay, and whoever waits goes on waiting.
+    void clear_but(const std::vector<std::string>& prefixes);
 
     std::size_t number_of_keys() const { return values_.size(); }
     /// Keys that somebody waits for.
@@ -100,6 +105,7 @@ class StoreEngine {
     void watch(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply);
     void list_keys(ReplyBuffer& reply) const;
 
+    void note_intent(StoreClientState& client, const StoreRequest& request) const;
     const Blob* find(std::string_view key) const;
     bool present(std::string_view key) const;
     bool fits(std::size_t more) const;
@@ -114,6 +120,8 @@ class StoreEngine {
 
     MemoryCount& memory_;
     std::size_t memory_bytes_max_;
+    StoreRules rules_;
+    bool has_rules_;
     ByKey<Blob> values_;
     ByKey<std::deque<Blob>> queues_;
     Waiting waiting_;

@@ -38,6 +38,7 @@ Result<StoreServerSettings> settings_of(const ListenSpec& spec) {
     settings.limits.memory_bytes = spec.memory_bytes_max != 0 ? spec.memory_bytes_max : default_memory_max();
     settings.connections_max = spec.connections_max != 0 ? spec.connections_max : default_connections_max();
     settings.handshake_timeout = spec.handshake_timeout;
+    settings.rules.agent_prefixes = spec.agent_prefixes;
     if (spec.legacy) settings.legacy = StoreGeneration::a_or_b;
     for (const std::string& text : spec.allow_cidrs) {
         BOOST_OUTCOME_TRY(const auto range, Cidr::parse(text));
@@ -76,6 +77,19 @@ struct StoreHost::Parts {
     std::vector<std::jthread> threads;
     std::mutex reset_mutex;
     StoreOutsideDelivery delivery;
+
+    // All loops stand still meanwhile, so that nobody sees half of it.
+    template <class Forget>
+    void reset(StoreLoop::Keep keep, Forget forget) {
+        const std::scoped_lock lock(reset_mutex);
+        for (const auto& loop : loops) loop->freeze(keep);
+        for (const SocketFd& socket : bound.sockets) refuse_queued(socket);
+        {
+            const std::scoped_lock engine_lock(shared.engine_mutex);
+            forget(shared.engine);
+        }
+        for (const auto& loop : loops) loop->thaw();
+    }
 };
 
 StoreHost::StoreHost(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -109,14 +123,11 @@ std::uint16_t StoreHost::port() const {
 }
 
 void StoreHost::reset() {
-    const std::scoped_lock lock(parts_->reset_mutex);
-    for (const auto& loop : parts_->loops) loop->freeze();
-    for (const SocketFd& socket : parts_->bound.sockets) refuse_queued(socket);
-    {
-        const std::scoped_lock engine_lock(parts_->shared.engine_mutex);
-        parts_->shared.engine.clear();
-    }
-    for (const auto& loop : parts_->loops) loop->thaw();
+    parts_->reset(StoreLoop::Keep::none, [](StoreEngine& engine) { engine.clear(); });
+}
+
+void StoreHost::reset(const KeepOnReset& keep) {
+    parts_->reset(StoreLoop::Keep::agents, [&](StoreEngine& engine) { engine.clear_but(keep.key_prefixes); });
 }
 
 void StoreHost::set(std::string_view key, std::string_view value) {

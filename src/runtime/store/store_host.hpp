@@ -36,6 +36,14 @@ struct ListenSpec {
     std::size_t request_bytes_max = std::size_t{1} << 30U;  ///< one request, keys and values together
     std::chrono::milliseconds handshake_timeout{120'000};   ///< for a new connection's first five bytes
     StorePairs initial_values;  ///< keys as on the wire, with their values: there before anybody can connect
+    /// Prefixes of keys as on the wire. Who asks to write such a key (set, add, compare_set, append, multi_set) is an
+    /// agent from then on. This says whose connections a reset can keep; it is no proof of who somebody is.
+    std::vector<std::string> agent_prefixes;
+};
+
+/// What a new attempt of the worker group leaves in place.
+struct KeepOnReset {
+    std::vector<std::string> key_prefixes;  ///< of keys, counters, barriers and queues, as on the wire
 };
 
 /// A look at a running store, for tests and reports.
@@ -62,6 +70,9 @@ class StoreHost {
     /// For a new attempt of the worker group: closes every connection, also those not accepted yet, and forgets every
     /// key; returns when that is done. Listening goes on throughout, on the same port.
     void reset();
+    /// As reset(), in one step too, but what `keep` names stays, and so do the connections of agents with all that they
+    /// wait for. A connection that has not yet written an agent's key is closed; its client has to come again.
+    void reset(const KeepOnReset& keep);
 
     // What a client can ask, for the process itself: any thread, at once, without a socket. Keys are as on the wire.
     // Clients that wait are woken as by a client's request. No memory limit holds. Never from the log's callback.

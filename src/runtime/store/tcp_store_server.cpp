@@ -117,7 +117,7 @@ StoreLoop::StoreLoop(StoreServerShared& shared)
       input_(std::make_unique_for_overwrite<char[]>(input_bytes)) {}
 
 StoreLoop::~StoreLoop() {
-    close_all();
+    close_all(Keep::none);
 }
 
 Result<std::unique_ptr<StoreLoop>> StoreLoop::make(StoreServerShared& shared) {
@@ -162,7 +162,7 @@ void StoreLoop::run() {
         if (accept_again_) resume_accepting();
         if (commands_) handle_commands();
     }
-    close_all();
+    close_all(Keep::none);
 }
 
 void StoreLoop::handle_event(std::uint64_t tag, std::uint32_t events) {
@@ -200,9 +200,10 @@ void StoreLoop::stop() {
     wake();
 }
 
-void StoreLoop::freeze() {
+void StoreLoop::freeze(Keep keep) {
     std::unique_lock lock(command_mutex_);
     freeze_ = true;
+    keep_ = keep;
     commands_ = true;
     wake();
     command_done_.wait(lock, [this] { return frozen_ || stop_; });
@@ -235,20 +236,19 @@ void StoreLoop::handle_commands() {
         const std::scoped_lock lock(shared_.engine_mutex);
         hand_over_parcels();
     }
-    bool freeze = false;
+    std::optional<Keep> freeze;
     {
         const std::scoped_lock lock(command_mutex_);
-        freeze = freeze_;
+        if (freeze_) freeze = keep_;
     }
-    if (freeze) stand_still();
+    if (freeze) stand_still(*freeze);
 }
 
-void StoreLoop::stand_still() {
-    close_all();
+// Parcels stay: those for connections that are gone find nobody.
+void StoreLoop::stand_still(Keep keep) {
+    close_all(keep);
     std::unique_lock lock(command_mutex_);
     arrivals_.clear();
-    parcels_.clear();
-    has_parcels_ = false;
     frozen_ = true;
     command_done_.notify_all();
     command_done_.wait(lock, [this] { return !freeze_ || stop_; });
@@ -529,9 +529,9 @@ void StoreLoop::bury_doomed() {
     doomed_.clear();
 }
 
-void StoreLoop::close_all() {
+void StoreLoop::close_all(Keep keep) {
     for (const auto& connection : connections_) {
-        if (connection) doom(*connection);
+        if (connection && (keep == Keep::none || !connection->session.client().agent)) doom(*connection);
     }
     bury_doomed();
     deadlines_.clear();

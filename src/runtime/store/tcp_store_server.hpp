@@ -29,12 +29,15 @@ struct StoreServerSettings {
     std::vector<Cidr> allowed;  ///< empty: everybody; else only these, and this machine itself
     std::chrono::milliseconds handshake_timeout{120'000};
     std::size_t connections_max = 0;
+    StoreRules rules;
 };
 
 /// What all loops of one server share. `engine_mutex` guards the engine, all sessions' client states and deliveries.
 struct StoreServerShared {
     StoreServerShared(StoreServerSettings given, StoreLog log)
-        : settings(std::move(given)), complaints(std::move(log)), engine(memory, settings.limits.memory_bytes) {}
+        : settings(std::move(given)),
+          complaints(std::move(log)),
+          engine(memory, settings.limits.memory_bytes, settings.rules) {}
 
     StoreServerSettings settings;
     PeerComplaints complaints;
@@ -68,8 +71,12 @@ class StoreLoop {
     /// Any thread. run() returns soon after.
     void stop();
 
-    /// Any thread but the loop's own: closes every connection and stands still until thaw(). Returns when that is done.
-    void freeze();
+    /// Which connections a pause leaves open.
+    enum class Keep { none, agents };
+
+    /// Any thread but the loop's own: closes every connection but those to keep, and stands still until thaw(). Returns
+    /// when that is done.
+    void freeze(Keep keep);
     void thaw();
 
   private:
@@ -96,7 +103,7 @@ class StoreLoop {
 
     void handle_event(std::uint64_t tag, std::uint32_t events);
     void handle_commands();
-    void stand_still();
+    void stand_still(Keep keep);
     void accept_some(int listener);
     bool take(int listener);
     void out_of_descriptors(int listener, int error);
@@ -119,7 +126,7 @@ class StoreLoop {
     void doom(Connection& connection);
     void drop(Connection& connection, const std::string& reason);
     void bury_doomed();
-    void close_all();
+    void close_all(Keep keep);
     void expire_handshakes();
     void resume_accepting();
     int wait_time_ms();
@@ -149,6 +156,7 @@ class StoreLoop {
     std::condition_variable command_done_;
     std::atomic<bool> stop_{false};
     bool freeze_ = false;
+    Keep keep_ = Keep::none;
     bool frozen_ = false;
     std::vector<Arrival> arrivals_;
     std::vector<Parcel> parcels_;
