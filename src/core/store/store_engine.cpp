@@ -71,6 +71,7 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
         case Op::set:
             if (!fits(bytes_of(request))) return memory_fault;
             put(request.key, request.value, delivery);
+            if (has_rules_) note_written(client, request.key, request.value);
             return nullptr;
         case Op::get:
             if (const Blob* value = find(request.key)) {
@@ -80,7 +81,7 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             }
             return nullptr;
         case Op::add:
-            return add(request, reply, delivery);
+            return add(client, request, reply, delivery);
         case Op::check:
             reply.add(std::ranges::all_of(request.keys, [&](auto key) { return present(key); })
                           ? store_reply::ready
@@ -92,7 +93,7 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             return nullptr;
         case Op::compare_set:
             if (!fits(bytes_of(request))) return memory_fault;
-            compare_set(request, reply, delivery);
+            if (compare_set(request, reply, delivery) && has_rules_) note_written(client, request.key, request.value);
             return nullptr;
         case Op::number_of_keys:
             reply.add_u64(values_.size());
@@ -110,7 +111,10 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             return nullptr;
         case Op::multi_set:
             if (!fits(bytes_of(request))) return memory_fault;
-            for (std::size_t i = 0; i < request.keys.size(); ++i) put(request.keys[i], request.values[i], delivery);
+            for (std::size_t i = 0; i < request.keys.size(); ++i) {
+                put(request.keys[i], request.values[i], delivery);
+                if (has_rules_) note_written(client, request.keys[i], request.values[i]);
+            }
             return nullptr;
         case Op::cancel_wait:
             cancel_wait(client);
@@ -141,6 +145,12 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             return nullptr;
     }
     return "unknown operation";
+}
+
+void StoreEngine::note_written(StoreClientState& client, std::string_view key, std::string_view value) const {
+    if (!rules_.observer || !begins_with_any(key, rules_.observed_prefixes)) return;
+    client.observed = true;
+    rules_.observer({StoreEvent::Kind::value_written, client.id, key, value});
 }
 
 void StoreEngine::set(std::string_view key, std::string_view value, StoreDelivery& delivery) {
@@ -209,19 +219,23 @@ void StoreEngine::put(std::string_view key, std::string_view value, StoreDeliver
     wake_all(key, delivery);
 }
 
-const char* StoreEngine::add(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery) {
+const char* StoreEngine::add(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
+                             StoreDelivery& delivery) {
     if (!fits(bytes_of(request))) return memory_fault;
     const Blob* value = find(request.key);
     const auto before = value != nullptr ? parse_counter(value->view()) : std::int64_t{0};
     if (!before) return counter_fault;
     // Real servers wrap around.
     const std::uint64_t sum = static_cast<std::uint64_t>(*before) + static_cast<std::uint64_t>(request.number);
-    put(request.key, decimal(static_cast<std::int64_t>(sum)), delivery);
+    const std::string text = decimal(static_cast<std::int64_t>(sum));
+    put(request.key, text, delivery);
+    if (has_rules_) note_written(client, request.key, text);
     reply.add_u64(sum);
     return nullptr;
 }
 
-void StoreEngine::compare_set(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery) {
+// True if it stored.
+bool StoreEngine::compare_set(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery) {
     const Blob* value = find(request.key);
     const bool matches = value != nullptr ? value->view() == request.expected : request.expected.empty();
     if (matches) {
@@ -236,6 +250,7 @@ void StoreEngine::compare_set(const StoreRequest& request, ReplyBuffer& reply, S
         reply.add_u64(request.expected.size());
         reply.add(request.expected);
     }
+    return matches;
 }
 
 const char* StoreEngine::append(const StoreRequest& request, StoreDelivery& delivery) {
@@ -415,6 +430,9 @@ void StoreEngine::forget(StoreClientState& client) {
         if (found->second.empty()) watchers_.erase(found);
     }
     client.watched.clear();
+    if (rules_.observer && (client.agent || client.observed)) {
+        rules_.observer({.kind = StoreEvent::Kind::connection_closed, .client = client.id});
+    }
 }
 
 void StoreEngine::clear() {

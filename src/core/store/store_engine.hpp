@@ -31,6 +31,8 @@ struct StoreClientState {
 
     std::unique_ptr<StoreWait> wait;   ///< the pending wait or barrier; at most one
     std::vector<std::string> watched;  ///< generation A: keys whose changes are reported to this client
+    std::uint64_t id = 0;              ///< names this client for the observer; whoever makes clients numbers them
+    bool observed = false;             ///< it wrote an observed key
     bool agent = false;                ///< it wrote a key of an agent's; StoreRules says which those are
     void* owner = nullptr;             ///< the deliverer's own note of whom this belongs to; the engine ignores it
 };
@@ -66,7 +68,7 @@ class StoreEngine {
                             StoreDelivery& delivery);
     bool remove(std::string_view key, StoreDelivery& delivery);
 
-    /// Drops whatever `client` waits for or watches.
+    /// Drops whatever `client` waits for or watches. The observer hears that it has gone.
     void forget(StoreClientState& client);
 
     /// Drops what `client` waits for, without a word.
@@ -94,8 +96,8 @@ class StoreEngine {
     using WaitList = boost::intrusive::list<WaitNode, boost::intrusive::constant_time_size<false>>;
     using Waiting = ByKey<WaitList>;
 
-    const char* add(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery);
-    void compare_set(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery);
+    const char* add(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery);
+    bool compare_set(const StoreRequest& request, ReplyBuffer& reply, StoreDelivery& delivery);
     const char* append(const StoreRequest& request, StoreDelivery& delivery);
     const char* barrier(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
                         StoreDelivery& delivery);
@@ -106,6 +108,7 @@ class StoreEngine {
     void list_keys(ReplyBuffer& reply) const;
 
     void note_intent(StoreClientState& client, const StoreRequest& request) const;
+    void note_written(StoreClientState& client, std::string_view key, std::string_view value) const;
     const Blob* find(std::string_view key) const;
     bool present(std::string_view key) const;
     bool fits(std::size_t more) const;

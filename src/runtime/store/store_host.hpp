@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/error.hpp"
+#include "core/store/store_rules.hpp"
 #include "runtime/store/listener.hpp"
 #include "runtime/store/store_log.hpp"
 
@@ -39,6 +40,13 @@ struct ListenSpec {
     /// Prefixes of keys as on the wire. Who asks to write such a key (set, add, compare_set, append, multi_set) is an
     /// agent from then on. This says whose connections a reset can keep; it is no proof of who somebody is.
     std::vector<std::string> agent_prefixes;
+    /// Hears of every write of a client to a key with one of these prefixes, and of the end of each connection that
+    /// ever made one or is an agent's; connections are numbered from 1 and no number comes twice. Called on the store's
+    /// threads, in order, with the store locked: it copies what it needs, never calls the store, and bounds what it
+    /// keeps, as a peer may write without end. Not told of: this process's own writes, appends, deletes, forgotten
+    /// keys.
+    StoreObserver observer;
+    std::vector<std::string> observed_prefixes;
 };
 
 /// What a new attempt of the worker group leaves in place.

@@ -379,6 +379,7 @@ void StoreLoop::adopt(SocketFd socket, const SocketAddress& peer) {
     connection->peer = peer;
     connection->wanted = EPOLLIN;
     connection->session.client().owner = connection.get();
+    connection->session.client().id = ++shared_.clients;
     watch(fd, tag_of(fd, connection->serial));
     // Generation A's clients keep a second connection on which they never say anything.
     if (!shared_.settings.legacy)

@@ -45,6 +45,7 @@ struct StoreServerShared {
     std::mutex engine_mutex;
     StoreEngine engine;
     std::atomic<std::size_t> connections{0};
+    std::atomic<std::uint64_t> clients{0};  ///< so far; numbers them
 };
 
 /// Brings what the store's own process releases to the loops that have the connections. Any thread; under the engine's

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <thread>
 
 namespace cpprun::test {
@@ -35,8 +37,8 @@ class StoreAgents : public testing::TestWithParam<int> {
         return eventually([&] { return host_->statistics().awaited_keys == count; });
     }
 
-    std::unique_ptr<StoreHost> host_;
     KeepOnReset keep_{{"/cpprun.", "init/"}};
+    std::unique_ptr<StoreHost> host_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Threads, StoreAgents, testing::Values(1, 3));
@@ -148,6 +150,36 @@ TEST_P(StoreAgents, NothingReleasedToThemIsLostInAReset) {
         writer.join();
         for (RawClient& agent : agents) ASSERT_EQ(agent.read(1), released) << "round " << round;
     }
+}
+
+TEST_P(StoreAgents, AnObserverHearsOfWritesAndEndsInOrder) {
+    std::mutex mutex;
+    std::map<std::uint64_t, std::string> heard;
+    ListenSpec spec;
+    spec.observed_prefixes = {"/state"};
+    spec.observer = [&](const StoreEvent& event) {
+        const std::scoped_lock lock(mutex);
+        heard[event.client] +=
+            event.kind == StoreEvent::Kind::connection_closed ? std::string("closed") : std::string(event.value) + ' ';
+    };
+    start(spec);
+    host_->set("/state", "the host's own");
+    constexpr int count = 30;
+    for (int round = 0; round < 2; ++round) {
+        std::vector<RawClient> clients;
+        for (int i = 0; i < count; ++i) {
+            clients.push_back(client());
+            clients.back().set("/state" + std::to_string(i), "1");
+            clients.back().set("/state" + std::to_string(i), "2");
+            EXPECT_EQ(clients.back().get("/state" + std::to_string(i)), "2");
+        }
+        if (round == 1) host_->reset(keep_);
+    }
+    EXPECT_TRUE(eventually([&] { return host_->statistics().connections == 0; }));
+    const std::scoped_lock lock(mutex);
+    EXPECT_EQ(heard.size(), 2U * count);
+    EXPECT_FALSE(heard.contains(0));
+    for (const auto& [client, text] : heard) EXPECT_EQ(text, "1 2 closed") << client;
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ inline std::string flat(const ReplyBuffer& reply) {
 
 class StoreHarness : StoreDelivery {
   public:
-    explicit StoreHarness(StoreLimits limits = {}, std::optional<StoreGeneration> legacy = {})
-        : engine(memory, limits.memory_bytes), context_{engine, limits, legacy} {}
+    explicit StoreHarness(StoreLimits limits = {}, std::optional<StoreGeneration> legacy = {}, StoreRules rules = {})
+        : engine(memory, limits.memory_bytes, std::move(rules)), context_{engine, limits, legacy} {}
     ~StoreHarness() override {
         while (!sessions_.empty()) leave(sessions_.begin()->first);
     }
@@ -112,6 +112,7 @@ class StoreHarness : StoreDelivery {
         if (!session) {
             session = std::make_unique<Session>();
             session->session.client().owner = session.get();
+            session->session.client().id = static_cast<std::uint64_t>(client);
         }
         return *session;
     }

@@ -313,5 +313,70 @@ TEST(StoreEngine, HoldsAMillionSmallKeysInLessThan200Megabytes) {
     EXPECT_LT(store.memory, 200'000'000U);
 }
 
+struct Heard {
+    StoreRules rules(std::vector<std::string> agents = {}) {
+        return {.agent_prefixes = std::move(agents),
+                .observed_prefixes = {"/state", "/torch.rendezvous."},
+                .observer = [this](const StoreEvent& event) {
+                    text += std::to_string(event.client);
+                    text += event.kind == StoreEvent::Kind::connection_closed
+                                ? " closed\n"
+                                : " " + std::string(event.key) + "=" + std::string(event.value) + "\n";
+                }};
+    }
+    std::string take() { return std::exchange(text, {}); }
+    std::string text;
+};
+
+TEST(StoreObserver, HearsOfWritesToItsKeysOnly) {
+    Heard heard;
+    StoreHarness store({}, {}, heard.rules());
+    store.set("/state/1", "on", 3);
+    store.set("/other", "on");
+    EXPECT_EQ(heard.take(), "3 /state/1=on\n");
+    store.add("/state/n", 5);
+    store.add("/state/n", -6, 2);
+    EXPECT_EQ(heard.take(), "1 /state/n=5\n2 /state/n=-1\n");
+    const std::vector<std::string_view> keys{"/state/a", "/other", "/state/b"};
+    const std::vector<std::string_view> values{"1", "2", "3"};
+    store.ask(1, {.operation = Op::multi_set, .keys = keys, .values = values});
+    EXPECT_EQ(heard.take(), "1 /state/a=1\n1 /state/b=3\n");
+    store.ask(1, {.operation = Op::append, .key = "/state/a", .value = "1"});
+    store.ask(1, {.operation = Op::remove, .key = "/state/a"});
+    EXPECT_EQ(heard.take(), "");
+}
+
+TEST(StoreObserver, HearsOfACompareSetOnlyIfItStored) {
+    Heard heard;
+    StoreHarness store({}, {}, heard.rules());
+    const std::string key = "/torch.rendezvous.job";
+    store.compare_set(key, "expected", "x");
+    EXPECT_EQ(heard.take(), "");
+    store.compare_set(key, "", "one");
+    store.compare_set(key, "other", "two");
+    store.compare_set(key, "one", "two");
+    EXPECT_EQ(heard.take(), "1 " + key + "=one\n1 " + key + "=two\n");
+}
+
+TEST(StoreObserver, HearsOfTheEndOfThoseItHeardOfAndOfAgents) {
+    Heard heard;
+    StoreHarness store({}, {}, heard.rules({"/cpprun."}));
+    store.set("/state/1", "on", 1);
+    store.set("/cpprun.x", "", 2);
+    store.set("/other", "", 3);
+    store.get("/state/1", 3);
+    EXPECT_EQ(heard.take(), "1 /state/1=on\n");
+    for (const int client : {3, 1, 2}) store.leave(client);
+    EXPECT_EQ(heard.take(), "1 closed\n2 closed\n");
+}
+
+TEST(StoreObserver, HearsNothingOfWhatTheMemoryLimitRefused) {
+    Heard heard;
+    StoreHarness store({.memory_bytes = 1000}, {}, heard.rules());
+    store.set("/state/1", std::string(2000, 'x'));
+    EXPECT_TRUE(store.rejected(1));
+    EXPECT_EQ(heard.take(), "");
+}
+
 }  // namespace
 }  // namespace cpprun::test
