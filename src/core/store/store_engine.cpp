@@ -10,7 +10,8 @@
 namespace cpprun {
 namespace {
 
-// What a map's node costs beside the bytes of its key, roughly; so that many empty keys are counted too.
+// What a map's node costs beside the bytes of its key, roughly; so that many empty keys are counted too. Ephemeral keys
+// have two.
 constexpr std::size_t node_bytes = 96;
 
 constexpr const char* memory_fault = "the store's memory limit is reached";
@@ -25,8 +26,8 @@ bool is_space(char c) {
 }
 
 std::size_t bytes_of(const StoreRequest& request) {
-    std::size_t sum = request.key.size() + request.value.size() + node_bytes;
-    for (const auto key : request.keys) sum += key.size() + node_bytes;
+    std::size_t sum = request.key.size() + request.value.size() + 2 * node_bytes;
+    for (const auto key : request.keys) sum += key.size() + 2 * node_bytes;
     for (const auto value : request.values) sum += value.size();
     return sum;
 }
@@ -102,7 +103,9 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
             reply.add_u64(remove(request.key, delivery) ? 1 : 0);
             return nullptr;
         case Op::append:
-            return append(request, delivery);
+            if (const char* fault = append(request, delivery)) return fault;
+            if (has_rules_) own(client, request.key);
+            return nullptr;
         case Op::multi_get:
             for (const auto key : request.keys) {
                 const Blob* value = find(key);
@@ -147,13 +150,42 @@ const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& req
     return "unknown operation";
 }
 
-void StoreEngine::note_written(StoreClientState& client, std::string_view key, std::string_view value) const {
+void StoreEngine::note_written(StoreClientState& client, std::string_view key, std::string_view value) {
+    own(client, key);
     if (!rules_.observer || !begins_with_any(key, rules_.observed_prefixes)) return;
     client.observed = true;
     rules_.observer({StoreEvent::Kind::value_written, client.id, key, value});
 }
 
+// What was written last by `client`, if such keys are ephemeral.
+void StoreEngine::own(StoreClientState& client, std::string_view key) {
+    if (!begins_with_any(key, rules_.ephemeral_prefixes)) return;
+    auto found = owned_.find(key);
+    if (found == owned_.end()) {
+        found = owned_.try_emplace(values_.find(key)->first).first;
+        found->second.key = found->first;
+        memory_.fetch_add(node_bytes, std::memory_order_relaxed);
+    }
+    found->second.unlink();
+    client.owned.push_back(found->second);
+}
+
+void StoreEngine::disown(std::string_view key) {
+    if (!owned_.empty() && owned_.erase(key) > 0) memory_.fetch_sub(node_bytes, std::memory_order_relaxed);
+}
+
+// Without a word to watchers: those of the generation that has them know no ephemeral keys.
+void StoreEngine::drop_owned(StoreClientState& client) {
+    while (!client.owned.empty()) {
+        const auto found = values_.find(client.owned.front().key);
+        disown(found->first);
+        memory_.fetch_sub(found->first.size() + node_bytes, std::memory_order_relaxed);
+        values_.erase(found);
+    }
+}
+
 void StoreEngine::set(std::string_view key, std::string_view value, StoreDelivery& delivery) {
+    disown(key);
     put(key, value, delivery);
 }
 
@@ -166,7 +198,7 @@ std::optional<std::string> StoreEngine::get(std::string_view key) const {
 std::string StoreEngine::compare_set(std::string_view key, std::string_view expected, std::string_view desired,
                                      StoreDelivery& delivery) {
     ReplyBuffer reply;
-    compare_set({.key = key, .value = desired, .expected = expected}, reply, delivery);
+    if (compare_set({.key = key, .value = desired, .expected = expected}, reply, delivery)) disown(key);
     return get(key).value_or(std::string(expected));
 }
 
@@ -311,6 +343,7 @@ bool StoreEngine::remove(std::string_view key, StoreDelivery& delivery) {
     const auto found = values_.find(key);
     if (found == values_.end()) return false;
     report_change(key, store_reply::watch_deleted, found->second.view(), {}, delivery);
+    disown(key);
     values_.erase(found);
     memory_.fetch_sub(key.size() + node_bytes, std::memory_order_relaxed);
     return true;
@@ -430,13 +463,15 @@ void StoreEngine::forget(StoreClientState& client) {
         if (found->second.empty()) watchers_.erase(found);
     }
     client.watched.clear();
+    drop_owned(client);
     if (rules_.observer && (client.agent || client.observed)) {
         rules_.observer({.kind = StoreEvent::Kind::connection_closed, .client = client.id});
     }
 }
 
 void StoreEngine::clear() {
-    std::size_t counted = 0;
+    std::size_t counted = owned_.size() * node_bytes;
+    owned_.clear();
     for (const auto& [key, value] : values_) counted += key.size() + node_bytes;
     for (const auto& [key, queue] : queues_) counted += key.size() + node_bytes;
     memory_.fetch_sub(counted, std::memory_order_relaxed);
@@ -445,7 +480,8 @@ void StoreEngine::clear() {
 }
 
 void StoreEngine::clear_but(const std::vector<std::string>& prefixes) {
-    std::size_t counted = 0;
+    std::size_t counted =
+        node_bytes * std::erase_if(owned_, [&](const auto& entry) { return !begins_with_any(entry.first, prefixes); });
     const auto goes = [&](const auto& entry) {
         if (begins_with_any(entry.first, prefixes)) return false;
         counted += entry.first.size() + node_bytes;

@@ -22,6 +22,12 @@ namespace cpprun {
 
 struct StoreWait;
 
+/// An ephemeral key in the list of the client that it goes with. It leaves the list by itself.
+struct StoreOwnedKey : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    std::string_view key;
+};
+using StoreOwnedKeys = boost::intrusive::list<StoreOwnedKey, boost::intrusive::constant_time_size<false>>;
+
 /// What the engine knows about one client. Lives in the connection; forget() must be called before it goes.
 struct StoreClientState {
     StoreClientState();
@@ -30,6 +36,7 @@ struct StoreClientState {
     ~StoreClientState();
 
     std::unique_ptr<StoreWait> wait;   ///< the pending wait or barrier; at most one
+    StoreOwnedKeys owned;              ///< ephemeral keys that this client wrote last
     std::vector<std::string> watched;  ///< generation A: keys whose changes are reported to this client
     std::uint64_t id = 0;              ///< names this client for the observer; whoever makes clients numbers them
     bool observed = false;             ///< it wrote an observed key
@@ -68,7 +75,8 @@ class StoreEngine {
                             StoreDelivery& delivery);
     bool remove(std::string_view key, StoreDelivery& delivery);
 
-    /// Drops whatever `client` waits for or watches. The observer hears that it has gone.
+    /// Drops whatever `client` waits for or watches, and the ephemeral keys that it owns. The observer hears of its
+    /// end.
     void forget(StoreClientState& client);
 
     /// Drops what `client` waits for, without a word.
@@ -108,7 +116,10 @@ class StoreEngine {
     void list_keys(ReplyBuffer& reply) const;
 
     void note_intent(StoreClientState& client, const StoreRequest& request) const;
-    void note_written(StoreClientState& client, std::string_view key, std::string_view value) const;
+    void note_written(StoreClientState& client, std::string_view key, std::string_view value);
+    void own(StoreClientState& client, std::string_view key);
+    void disown(std::string_view key);
+    void drop_owned(StoreClientState& client);
     const Blob* find(std::string_view key) const;
     bool present(std::string_view key) const;
     bool fits(std::size_t more) const;
@@ -129,6 +140,7 @@ class StoreEngine {
     ByKey<std::deque<Blob>> queues_;
     Waiting waiting_;
     ByKey<std::vector<StoreClientState*>> watchers_;
+    std::unordered_map<std::string_view, StoreOwnedKey> owned_;  // by the names in values_
 };
 
 /// The value that a counter's text stands for, read as C's strtoll reads it in base 10; none: no number, or out of

@@ -39,9 +39,12 @@ struct StoreRules {
     /// A client that asks to write such a key (set, add, compare_set, append, multi_set) is an agent from then on.
     std::vector<std::string> agent_prefixes;
     std::vector<std::string> observed_prefixes;
-    StoreObserver observer;
+    /// Such a key goes when the client goes that wrote it last (set, add, append, multi_set, a compare_set that
+    /// stored).
+    std::vector<std::string> ephemeral_prefixes;
+    StoreObserver observer = {};
 
-    bool any() const { return !agent_prefixes.empty() || observer; }
+    bool any() const { return !agent_prefixes.empty() || !ephemeral_prefixes.empty() || observer; }
 };
 
 }  // namespace cpprun

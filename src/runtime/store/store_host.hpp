@@ -47,6 +47,9 @@ struct ListenSpec {
     /// keys.
     StoreObserver observer;
     std::vector<std::string> observed_prefixes;
+    /// A key with one of these prefixes vanishes when the connection ends that wrote it last, before the observer hears
+    /// of that end. Written by this process, it stays.
+    std::vector<std::string> ephemeral_prefixes;
 };
 
 /// What a new attempt of the worker group leaves in place.

@@ -12,14 +12,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::string_view bytes(reinterpret_cast<const char*>(data), size);
     std::optional<cpprun::StoreGeneration> legacy;
     if ((data[0] & 3U) != 0) legacy = static_cast<cpprun::StoreGeneration>(data[0] & 3U);
+    std::size_t observed = 0;
+    cpprun::StoreRules rules;
+    if ((data[0] & 4U) != 0) {
+        rules = {
+            .agent_prefixes = {"/a"},
+            .observed_prefixes = {"/"},
+            .ephemeral_prefixes = {"/", "init"},
+            .observer = [&](const cpprun::StoreEvent& event) { observed += event.key.size() + event.value.size(); }};
+    }
     bytes.remove_prefix(1);
     constexpr std::size_t memory_max = 1U << 20U;
-    cpprun::test::StoreHarness store({.reply_backlog_bytes = 4096, .memory_bytes = memory_max}, legacy);
+    cpprun::test::StoreHarness store({.reply_backlog_bytes = 4096, .memory_bytes = memory_max}, legacy,
+                                     std::move(rules));
     while (bytes.size() > 2) {
         const auto client = static_cast<unsigned char>(bytes[0]);
         const std::size_t length = std::min(bytes.size() - 2, std::size_t{static_cast<unsigned char>(bytes[1])});
         const int number = client % 3;
         if ((client & 0x80U) != 0) store.leave(number);
+        if ((client & 0x40U) != 0) store.engine.clear_but({"/a", "i"});
         if (!store.rejected(number)) store.send(number, bytes.substr(2, length));
         bytes.remove_prefix(2 + length);
         if (store.memory > memory_max + 65536) abort();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -180,6 +181,24 @@ TEST_P(StoreAgents, AnObserverHearsOfWritesAndEndsInOrder) {
     EXPECT_EQ(heard.size(), 2U * count);
     EXPECT_FALSE(heard.contains(0));
     for (const auto& [client, text] : heard) EXPECT_EQ(text, "1 2 closed") << client;
+}
+
+TEST_P(StoreAgents, EphemeralKeysAreGoneWhenTheObserverHearsOfTheEnd) {
+    std::atomic<bool> closed = false;
+    ListenSpec spec;
+    spec.ephemeral_prefixes = {"/cpprun.live/"};
+    spec.observer = [&](const StoreEvent& event) {
+        if (event.kind == StoreEvent::Kind::connection_closed) closed = true;
+    };
+    start(spec);
+    RawClient agent = client();
+    agent.set("/cpprun.live/1", "here");
+    EXPECT_EQ(agent.get("/cpprun.live/1"), "here");
+    host_->reset(keep_);
+    EXPECT_EQ(host_->get("/cpprun.live/1"), "here");
+    agent.close();
+    EXPECT_TRUE(eventually([&] { return closed.load(); }));
+    EXPECT_EQ(host_->get("/cpprun.live/1"), std::nullopt);
 }
 
 }  // namespace

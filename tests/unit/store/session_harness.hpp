@@ -59,6 +59,7 @@ class StoreHarness : StoreDelivery {
     std::string read(int client) { return std::exchange(at(client).inbox, {}); }
     bool rejected(int client) { return at(client).status == StoreSession::Status::rejected; }
     std::string fault(int client) { return at(client).session.fault(); }
+    StoreDelivery& delivery() { return *this; }
     int pauses(int client) { return at(client).pauses; }
     std::size_t held_bytes(int client) { return at(client).session.held_bytes(); }
     void leave(int client) {

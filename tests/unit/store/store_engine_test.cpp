@@ -378,5 +378,76 @@ TEST(StoreObserver, HearsNothingOfWhatTheMemoryLimitRefused) {
     EXPECT_EQ(heard.take(), "");
 }
 
+StoreRules ephemeral_rules() {
+    return {.ephemeral_prefixes = {"/live/"}};
+}
+
+TEST(StoreEphemeral, AKeyGoesWithTheClientThatWroteItLast) {
+    StoreHarness store({}, {}, ephemeral_rules());
+    store.set("/live/1", "a", 2);
+    store.set("/live/2", "a", 2);
+    store.set("/live/2", "b", 3);
+    store.add("/live/3", 1, 2);
+    store.set("/other", "a", 2);
+    store.leave(2);
+    EXPECT_EQ(store.engine.get("/live/1"), std::nullopt);
+    EXPECT_EQ(store.engine.get("/live/3"), std::nullopt);
+    EXPECT_EQ(store.engine.get("/live/2"), "b");
+    EXPECT_EQ(store.engine.get("/other"), "a");
+    store.leave(3);
+    EXPECT_EQ(store.engine.number_of_keys(), 1U);
+}
+
+TEST(StoreEphemeral, ACompareSetTakesAKeyOverOnlyIfItStored) {
+    StoreHarness store({}, {}, ephemeral_rules());
+    store.set("/live/1", "a", 2);
+    store.compare_set("/live/1", "other", "b");
+    store.leave(1);
+    EXPECT_EQ(store.engine.get("/live/1"), "a");
+    store.compare_set("/live/1", "a", "b");
+    store.leave(2);
+    EXPECT_EQ(store.engine.get("/live/1"), "b");
+    store.leave(1);
+    EXPECT_EQ(store.engine.get("/live/1"), std::nullopt);
+}
+
+TEST(StoreEphemeral, ADeletedKeyThatAnotherWritesAgainStays) {
+    StoreHarness store({}, {}, ephemeral_rules());
+    store.set("/live/1", "a", 2);
+    store.ask(3, {.operation = Op::remove, .key = "/live/1"});
+    store.set("/live/1", "b", 3);
+    store.leave(2);
+    EXPECT_EQ(store.engine.get("/live/1"), "b");
+}
+
+TEST(StoreEphemeral, WhatTheProcessItselfWroteStays) {
+    StoreHarness store({}, {}, ephemeral_rules());
+    store.set("/live/1", "a", 2);
+    store.set("/live/2", "a", 2);
+    store.engine.set("/live/1", "own", store.delivery());
+    EXPECT_EQ(store.engine.compare_set("/live/2", "a", "own", store.delivery()), "own");
+    store.leave(2);
+    EXPECT_EQ(store.engine.get("/live/1"), "own");
+    EXPECT_EQ(store.engine.get("/live/2"), "own");
+}
+
+TEST(StoreEphemeral, ManyWritesCostNoMoreThanTheKeys) {
+    StoreHarness store({}, {}, ephemeral_rules());
+    store.get("/", 2);
+    const std::size_t before = store.memory;
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 100; ++i) store.set("/live/" + std::to_string(i), "x", 2 + round % 2);
+    }
+    EXPECT_LT(store.memory - before, 100U * 300);
+    store.engine.clear_but({"/live/1"});
+    EXPECT_EQ(store.engine.number_of_keys(), 11U);
+    store.engine.clear();
+    EXPECT_EQ(store.memory, before);
+    store.set("/live/1", "x", 2);
+    store.leave(2);
+    store.leave(3);
+    EXPECT_EQ(store.memory, before);
+}
+
 }  // namespace
 }  // namespace cpprun::test
