@@ -3,9 +3,9 @@
 
 #include "runtime/os/unique_fd.hpp"
 
-#include <boost/asio/io_context.hpp>
+#include <boost/asio/execution.hpp>
+#include <boost/process/v2/default_launcher.hpp>
 #include <boost/process/v2/posix/vfork_launcher.hpp>
-#include <boost/process/v2/process.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +23,38 @@ namespace cpprun {
 namespace {
 
 namespace process = boost::process::v2;
+
+// Boost's launcher announces the fork to the execution context of its executor, in the child too. With vfork that is
+// our own memory, and an io_context would replace its epoll descriptor in there; this one has nothing to replace.
+struct NoContext {
+    void notify_fork(boost::asio::execution_context::fork_event) const {}
+};
+
+/// The least that Boost's launcher takes for an executor. It executes nothing.
+struct NoExecutor {
+    NoContext& query(boost::asio::execution::context_t) const noexcept {
+        static NoContext context;
+        return context;
+    }
+    template <class Function>
+    void execute(Function&&) const noexcept {}
+    bool operator==(const NoExecutor&) const noexcept { return true; }
+    bool operator!=(const NoExecutor&) const noexcept { return false; }
+};
+
+}  // namespace
+}  // namespace cpprun
+
+/// What the launcher returns. Boost's own opens a descriptor for waiting, with a reactor behind it; that is
+/// LocalWorkers' business.
+template <>
+struct boost::process::v2::basic_process<cpprun::NoExecutor> {
+    explicit basic_process(cpprun::NoExecutor) {}
+    basic_process(cpprun::NoExecutor, int) {}
+};
+
+namespace cpprun {
+namespace {
 
 // Dispositions that we or our caller may have set and that a worker must not inherit (contract 3.5).
 constexpr std::array<int, 6> reset_signals{SIGTERM, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGCHLD};
@@ -136,18 +168,13 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     const UniqueFd read_end(ends[0]);
     UniqueFd write_end(ends[1]);
 
-    // The launcher tells its io_context about the fork in the child too, which with vfork is our own memory; one that
-    // has run nothing has nothing that this could break.
-    boost::asio::io_context untouched;
     process::posix::vfork_launcher launcher;
     boost::system::error_code error;
     const ChildSetup setup(spec, argv.data(), environment.data(), write_end.get());
-    auto child = launcher(untouched.get_executor(), error, process::filesystem::path(spec.executable),
-                          std::vector<std::string>{}, setup);
+    launcher(NoExecutor{}, error, process::filesystem::path(spec.executable), std::vector<std::string>{}, setup);
     const pid_t pid = launcher.pid;
     write_end.reset();
     if (pid <= 0) return failure("cannot start " + spec.executable + ": " + error.message());
-    child.detach();  // waiting and reaping are LocalWorkers' business
     const int exec_error = reported_error(read_end.get());
     if (exec_error == 0) return pid;
     ::waitpid(pid, nullptr, 0);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/rendezvous/membership.hpp"
+
+#include "core/rendezvous/node_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cpprun {
+namespace {
+
+void leave_lists(RendezvousState& state, const NodeId& node) {
+    state.participants.erase(node);
+    state.wait_list.erase(node);
+    state.redundancy_list.erase(node);
+}
+
+std::int64_t count(const RendezvousState& state) {
+    return static_cast<std::int64_t>(state.participants.size());
+}
+
+/// Who gets which wanted rank; those whose wish cannot be met are left out.
+std::map<std::int64_t, NodeId> granted_ranks(const RendezvousState& state, const WantedRanks& wanted) {
+    std::map<std::int64_t, std::vector<NodeId>> wishes;
+    for (const auto& [node, rank] : wanted)
+        if (state.participants.contains(node) && rank >= 0 && rank < count(state)) wishes[rank].push_back(node);
+    std::map<std::int64_t, NodeId> granted;
+    for (const auto& [rank, nodes] : wishes)
+        if (nodes.size() == 1) granted.emplace(rank, nodes.front());
+    return granted;
+}
+
+}  // namespace
+
+void remove_node(RendezvousState& state, const NodeId& node, const RoundLimits& limits) {
+    const bool took_part = state.participants.contains(node);
+    leave_lists(state, node);
+    state.last_heartbeats.erase(node);
+    if (!took_part) return;
+    if (state.complete && state.participants.empty()) {
+        state.complete = false;
+        ++state.round;
+    }
+    if (!state.complete && count(state) < limits.min_nodes) state.deadline.reset();
+}
+
+void add_participant(RendezvousState& state, const NodeId& node, WallTime heartbeat, const RoundLimits& limits) {
+    leave_lists(state, node);
+    state.participants[node] = 0;
+    state.last_heartbeats[node] = heartbeat;
+    if (count(state) == limits.min_nodes) state.deadline = heartbeat + limits.last_call;
+}
+
+void add_waiting(RendezvousState& state, const NodeId& node, WallTime heartbeat) {
+    leave_lists(state, node);
+    state.wait_list.insert(node);
+    state.last_heartbeats[node] = heartbeat;
+}
+
+void add_spare(RendezvousState& state, const NodeId& node, WallTime heartbeat) {
+    leave_lists(state, node);
+    state.redundancy_list.insert(node);
+    state.last_heartbeats[node] = heartbeat;
+}
+
+void complete_round(RendezvousState& state, const WantedRanks& wanted, const RoundLimits& limits) {
+    state.complete = true;
+    state.deadline.reset();
+    std::vector<NodeId> order;
+    for (const auto& [node, rank] : state.participants) order.push_back(node);
+    std::sort(order.begin(), order.end(), NaturalLess{});
+    const std::map<std::int64_t, NodeId> granted = granted_ranks(state, wanted);
+    std::set<NodeId> placed;
+    for (const auto& [rank, node] : granted) {
+        state.participants[node] = rank;
+        placed.insert(node);
+    }
+    std::int64_t next = 0;
+    for (const NodeId& node : order) {
+        if (placed.contains(node)) continue;
+        while (granted.contains(next)) ++next;
+        state.participants[node] = next++;
+    }
+    if (count(state) < limits.max_nodes) return;
+    state.redundancy_list.insert(state.wait_list.begin(), state.wait_list.end());
+    state.wait_list.clear();
+}
+
+std::vector<std::string> wanted_rank_problems(const RendezvousState& state, const WantedRanks& wanted) {
+    std::vector<std::string> problems;
+    std::map<std::int64_t, NodeId> first;
+    for (const auto& [node, rank] : wanted) {
+        if (!state.participants.contains(node)) continue;
+        if (rank < 0 || rank >= count(state)) {
+            problems.push_back(
+                fmt::format("node rank {} of {} is not below the number of nodes, {}", rank, node.addr, count(state)));
+            continue;
+        }
+        const auto [other, fresh] = first.emplace(rank, node);
+        if (!fresh)
+            problems.push_back(
+                fmt::format("node rank {} is wanted by {} and by {}", rank, other->second.addr, node.addr));
+    }
+    return problems;
+}
+
+}  // namespace cpprun
