@@ -4,7 +4,8 @@ add_library(cpprun_warnings INTERFACE)
 target_compile_options(cpprun_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
   -Woverloaded-virtual -Wno-missing-field-initializers -Werror
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)   # false alarms of GCC 12
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)   # false alarms of GCC 12
 
 # Tests and benchmarks count with int where the library is strict.
 add_library(cpprun_test_warnings INTERFACE)

@@ -7,6 +7,7 @@
 #include "cli/rdzv_conf.hpp"
 #include "cli/wrong_value.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace cpprun {
@@ -89,6 +90,9 @@ Result<void> resolve_static(const RawArgs& raw, RendezvousConfig& config) {
 }
 
 Result<void> resolve_c10d(const RawArgs& raw, RendezvousConfig& config) {
+    config.node_rank_given = raw[OptionId::node_rank].given();
+    config.node_rank = static_cast<int>(
+        std::clamp<std::int64_t>(raw[OptionId::node_rank].integer, -1, std::numeric_limits<int>::max()));
     config.endpoint = raw[OptionId::rdzv_endpoint].text;
     config.endpoint_given = !config.endpoint.empty();
     if (config.conf.contains("store_type") && config.conf.at("store_type") == "file") {
@@ -135,7 +139,8 @@ void resolve_run_id(const RawArgs& raw, const HostFacts& host, RendezvousConfig&
 /// torchrun's words (contract 2.2).
 void warn_about_unused(const RawArgs& raw, const RendezvousConfig& config, std::vector<Notice>& notices) {
     if (config.kind == RendezvousKind::static_ranks) return;
-    if (raw[OptionId::node_rank].integer != 0)
+    // With several nodes a cpprun agent that completes the round honours it.
+    if (raw[OptionId::node_rank].integer != 0 && config.max_nodes == 1)
         warn(notices, "node_rank is only used for static rdzv_backend. It will be ignored for rdzv_backend=c10d.");
     if (config.endpoint.empty())
         warn(notices, "master_addr is only used for static rdzv_backend and when rdzv_endpoint is not specified.");

@@ -63,6 +63,7 @@ struct RendezvousConfig {
     int min_nodes = 1;
     int max_nodes = 1;
     int node_rank = 0;
+    bool node_rank_given = false;             ///< under c10d a wish that is honoured where it can be
     std::optional<std::string> local_addr;    ///< --local-addr
     std::map<std::string, std::string> conf;  ///< --rdzv-conf, `timeout` filled in
     bool standalone = false;                  ///< --standalone was given (its INFO banner is shown)

@@ -30,6 +30,8 @@ inline int exit_code(const RunResult& result, ExitCodePolicy policy) {
             return 0;
         case RunResult::Outcome::not_started:
             return exit_code(result.error.kind);
+        case RunResult::Outcome::ended_elsewhere:
+            return 1;
         case RunResult::Outcome::signaled:
             return policy == ExitCodePolicy::worker ? 128 + result.signo : 1;
         case RunResult::Outcome::workers_failed:

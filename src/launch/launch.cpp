@@ -8,12 +8,14 @@
 #include "launch/exit_code.hpp"
 #include "launch/run_report.hpp"
 #include "runtime/agent/agent_driver.hpp"
-#include "runtime/agent/worker_meeting.hpp"
+#include "runtime/agent/local_meeting.hpp"
 #include "runtime/devices/probe_devices.hpp"
 #include "runtime/devices/probe_numa.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/logs/log_files.hpp"
 #include "runtime/os/descriptor_limit.hpp"
+#include "runtime/rendezvous/c10d_meeting.hpp"
+#include "runtime/rendezvous/static_meeting.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <fmt/format.h>
@@ -27,13 +29,6 @@ namespace {
 void show(const std::vector<Notice>& notices) {
     for (const Notice& notice : notices)
         log(notice.level == Notice::Level::warning ? LogLevel::warning : LogLevel::info, notice.text);
-}
-
-Result<void> check_supported(const LaunchConfig& config) {
-    if (config.rendezvous.max_nodes == 1) return boost::outcome_v2::success();
-    return failure(fmt::format("--nnodes={}:{}: this version runs jobs of one node only", config.rendezvous.min_nodes,
-                               config.rendezvous.max_nodes),
-                   "use torchrun for jobs of several nodes until a later version of cpprun");
 }
 
 Result<std::vector<std::vector<int>>> cpus_by_rank(const LaunchConfig& config, const HostFacts& host) {
@@ -63,8 +58,18 @@ void say_for_store(StoreLogLevel level, const std::string& line) {
     log(as, "store: " + line);
 }
 
+Result<std::unique_ptr<JobMeeting>> open_meeting(const LaunchConfig& config, const HostFacts& host,
+                                                 boost::asio::io_context& io) {
+    if (config.rendezvous.max_nodes > 1) {
+        if (config.rendezvous.kind == RendezvousKind::c10d)
+            return std::make_unique<C10dMeeting>(config, host, io.get_executor(), say_for_store);
+        return std::make_unique<StaticMeeting>(config, host, io.get_executor(), say_for_store);
+    }
+    BOOST_OUTCOME_TRY(auto workers, WorkerMeeting::open(config, say_for_store));
+    return std::make_unique<LocalMeeting>(config, std::move(workers));
+}
+
 Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const SignalInheritance& signals) {
-    BOOST_OUTCOME_TRY(check_supported(config));
     BOOST_OUTCOME_TRY(auto cpus, cpus_by_rank(config, host));
     BOOST_OUTCOME_TRY(auto devices, virtual_devices(config, host));
     BOOST_OUTCOME_TRY(RunLogs logs, RunLogs::create(config.logs, config.rendezvous.run_id, host.environment));
@@ -77,14 +82,14 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
     // The block shows the directory that holds the run's one.
     log(LogLevel::info, launch_block(config, std::filesystem::path(logs.directory()).parent_path().string()));
     const std::optional<rlimit> given_limit = raise_descriptor_limit();
-    Result<std::unique_ptr<WorkerMeeting>> meeting = WorkerMeeting::open(config, say_for_store);
-    if (!meeting) {
-        logs.finish();
-        return meeting.error();
-    }
     RunResult result;
     {
         boost::asio::io_context io(1);
+        Result<std::unique_ptr<JobMeeting>> meeting = open_meeting(config, host, io);
+        if (!meeting) {
+            logs.finish();
+            return meeting.error();
+        }
         AgentDriver agent(
             io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs, *meeting.value()});
         result = agent.run();

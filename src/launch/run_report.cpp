@@ -81,6 +81,7 @@ void report_run(const RunResult& result, const LaunchConfig& config, const HostF
             record_launcher_failure(message, host);
             return;
         }
+        case RunResult::Outcome::ended_elsewhere:
         case RunResult::Outcome::not_started:
             report_error(result.error, host.program_name);
             record_launcher_failure("RuntimeError: " + result.error.message, host);

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "core/agent/exit_status.hpp"
+#include "core/agent/worker_env.hpp"
 #include "core/error.hpp"
 #include "core/report/failure_summary.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,7 +23,50 @@ enum class AgentTimer {
     abandon,  ///< SIGKILL has had its time: what still lives cannot be killed
 };
 
+/// This node's place in one round of the job.
+struct RoundPlace {
+    std::int64_t round = 0;  ///< the same on all nodes
+    RankRange ranks;
+    MasterAddress master;
+    int restart_count = 0;  ///< what the workers see; the nodes' own idea where it is the larger one
+};
+
 // --- events ---
+
+/// The round that was asked for is complete.
+struct RoundReady {
+    RoundPlace place;
+};
+
+/// This node will be in no round. `spare`: it was not needed, and the run ended well for all that is known.
+struct JoinFailed {
+    Error error;
+    bool spare = false;
+};
+
+/// The nodes of the round change: stop the workers and join again. Nobody's fault, no restart is spent. `reason` goes
+/// on after "…; will restart worker group".
+struct MembershipChanged {
+    std::string reason;
+};
+
+/// Workers of another node have failed, and all nodes restart: as MembershipChanged, but a restart is spent.
+struct PeersRestart {
+    std::string reason;
+};
+
+/// The job is over, by no doing of this node's: a final failure elsewhere, or the store is gone.
+struct RunEnded {
+    Error error;
+};
+
+/// The others may go on without this node, which they cannot hear: its workers must be gone before they do.
+struct Fenced {
+    std::string reason;
+};
+
+/// All nodes have ended well, or were waited for long enough.
+struct BarrierPassed {};
 
 /// Every worker of the attempt runs. `pids` by local rank.
 struct GroupStarted {
@@ -58,14 +103,31 @@ struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
 
-using AgentEvent = std::variant<GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TimerFired>;
+using AgentEvent =
+    std::variant<RoundReady, JoinFailed, MembershipChanged, PeersRestart, RunEnded, Fenced, BarrierPassed, GroupStarted,
+                 GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TimerFired>;
 
 // --- commands ---
 
-/// Starts a new attempt: an empty store, fresh log folders, all workers. Answered by GroupStarted or GroupStartFailed.
-struct StartGroup {
+/// Brings this node into the next round. Answered by RoundReady or JoinFailed.
+struct JoinRound {
+    enum class Cause {
+        start,       ///< the first one
+        failure,     ///< a worker of this node failed: the others have to restart too
+        membership,  ///< nodes came or went, or another node asked for it
+    };
     int restart_count = 0;
+    Cause cause = Cause::start;
 };
+
+/// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or GroupStartFailed.
+struct StartGroup {
+    RoundPlace place;
+};
+
+/// All workers of this node have ended well: waits for those of the others. Answered by BarrierPassed, or by what
+/// happens instead.
+struct EnterExitBarrier {};
 
 /// Sends `signo` to the process group of each of these workers; those that are gone are passed over.
 struct SignalWorkers {
@@ -101,9 +163,10 @@ struct Say {
 struct RunResult {
     enum class Outcome {
         succeeded,
-        workers_failed,  ///< `failures` holds the last attempt's
-        signaled,        ///< stopped by `signo`
-        not_started,     ///< `error` says what was missing
+        workers_failed,   ///< `failures` holds the last attempt's
+        signaled,         ///< stopped by `signo`
+        not_started,      ///< `error` says what was missing
+        ended_elsewhere,  ///< stopped since the job is over; `error` says why
     };
     Outcome outcome = Outcome::succeeded;
     std::vector<WorkerFailure> failures;
@@ -117,6 +180,7 @@ struct Finish {
     RunResult result;
 };
 
-using AgentCommand = std::variant<StartGroup, SignalWorkers, ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
+using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, ReleaseGroup, ArmTimer,
+                                  CancelTimer, Say, Finish>;
 
 }  // namespace cpprun

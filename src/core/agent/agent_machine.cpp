@@ -14,6 +14,8 @@ namespace {
 // SIGKILL works at once on whatever can be killed; with a short --shutdown-timeout the wait for that must not be so
 // short that healthy machines are called stuck.
 constexpr std::chrono::milliseconds abandon_time_min{2000};
+// Others take this node for dead about 15 s after they last heard of it; it fences itself after 10.
+constexpr std::chrono::milliseconds fence_grace{2000};
 
 }  // namespace
 
@@ -21,7 +23,7 @@ AgentMachine::AgentMachine(AgentSettings settings) : settings_(std::move(setting
 
 std::vector<AgentCommand> AgentMachine::start() {
     out_.clear();
-    begin_attempt();
+    begin_attempt(JoinRound::Cause::start);
     return std::move(out_);
 }
 
@@ -31,11 +33,69 @@ std::vector<AgentCommand> AgentMachine::handle(const AgentEvent& event) {
     return std::move(out_);
 }
 
-void AgentMachine::begin_attempt() {
-    state_ = State::starting;
+void AgentMachine::begin_attempt(JoinRound::Cause cause) {
+    state_ = State::joining;
     failures_.clear();
     workers_.assign(static_cast<std::size_t>(settings_.nproc), Worker{});
-    out_.emplace_back(StartGroup{restart_count_});
+    out_.emplace_back(JoinRound{restart_count_, cause});
+}
+
+void AgentMachine::on(const RoundReady& event) {
+    if (state_ != State::joining) return;
+    restart_count_ = event.place.restart_count;
+    state_ = State::starting;
+    out_.emplace_back(StartGroup{event.place});
+}
+
+void AgentMachine::on(const JoinFailed& event) {
+    if (state_ != State::joining) return;
+    error_ = event.error;
+    finish(event.spare ? RunResult::Outcome::succeeded : RunResult::Outcome::not_started);
+}
+
+void AgentMachine::on(const MembershipChanged& event) {
+    restart_with_others(StopReason::membership, event.reason);
+}
+
+void AgentMachine::on(const PeersRestart& event) {
+    restart_with_others(StopReason::peers, event.reason);
+}
+
+// A failure of our own leads to the next round as well, and a stop by signal to none.
+void AgentMachine::restart_with_others(StopReason reason, const std::string& text) {
+    if (state_ != State::running && state_ != State::barrier) return;
+    say(Say::Level::warning, fmt::format("[{}] {}; will restart worker group", settings_.role, text), true);
+    stop_workers(reason, SIGTERM);
+}
+
+void AgentMachine::on(const RunEnded& event) {
+    error_ = event.error;
+    if (state_ == State::joining || state_ == State::barrier) {
+        finish(RunResult::Outcome::ended_elsewhere);
+        return;
+    }
+    if (stopping()) {
+        // What is being stopped already will not be started again.
+        if (reason_ == StopReason::membership || reason_ == StopReason::peers) reason_ = StopReason::ended;
+        may_restart_ = false;
+        return;
+    }
+    say(Say::Level::error, event.error.message, true);
+    stop_workers(StopReason::ended, SIGTERM);
+}
+
+void AgentMachine::on(const Fenced& event) {
+    if (state_ != State::running && state_ != State::settling && state_ != State::stopping) return;
+    say(Say::Level::error, fmt::format("[{}] {}; stopping the workers now", settings_.role, event.reason), true);
+    if (state_ == State::stopping) {
+        out_.emplace_back(ArmTimer{AgentTimer::grace, std::min(settings_.shutdown_timeout, fence_grace)});
+        return;
+    }
+    stop_workers(StopReason::membership, SIGTERM, std::min(settings_.shutdown_timeout, fence_grace));
+}
+
+void AgentMachine::on(const BarrierPassed& /*event*/) {
+    if (state_ == State::barrier) finish(RunResult::Outcome::succeeded);
 }
 
 void AgentMachine::set_alive(const std::vector<int>& pids) {
@@ -52,7 +112,7 @@ void AgentMachine::on(const GroupStarted& event) {
 void AgentMachine::on(const GroupStartFailed& event) {
     if (state_ != State::starting) return;
     set_alive(event.pids);
-    start_error_ = event.error;
+    error_ = event.error;
     stop_workers(StopReason::start_failure, SIGTERM);
 }
 
@@ -65,7 +125,7 @@ void AgentMachine::on(const WorkerExited& event) {
         failure.local_rank = event.local_rank;
         failure.pid = worker.pid;
         failure.status = event.status;
-        failure.after_stop_signal = state_ == State::stopping || state_ == State::killing;
+        failure.after_stop_signal = stopping();
         failures_.push_back(std::move(failure));
         if (state_ == State::running) {
             state_ = State::settling;
@@ -88,8 +148,18 @@ void AgentMachine::on(const WorkerStuck& event) {
 
 void AgentMachine::on(const SignalReceived& event) {
     const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
-    const bool stopping = state_ == State::stopping || state_ == State::killing;
-    if (!stopping) {
+    if (state_ == State::joining || state_ == State::barrier) {
+        received_signal_ = event.signo;
+        received_handled_ = event.handled;
+        say(Say::Level::warning,
+            fmt::format("Received {} death signal, {}{}", event.signo,
+                        state_ == State::joining ? "leaving the rendezvous" : "no longer waiting for other nodes",
+                        from),
+            true);
+        finish(RunResult::Outcome::signaled);
+        return;
+    }
+    if (!stopping()) {
         received_signal_ = event.signo;
         received_handled_ = event.handled;
         say(Say::Level::warning, fmt::format("Received {} death signal, shutting down workers{}", event.signo, from),
@@ -143,6 +213,10 @@ void AgentMachine::on(const TimerFired& event) {
 }
 
 void AgentMachine::stop_workers(StopReason reason, int signo) {
+    stop_workers(reason, signo, settings_.shutdown_timeout);
+}
+
+void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milliseconds grace) {
     if (state_ == State::settling) out_.emplace_back(CancelTimer{AgentTimer::settle});
     reason_ = reason;
     stop_signal_ = signo;
@@ -158,10 +232,10 @@ void AgentMachine::stop_workers(StopReason reason, int signo) {
                         signal_name(signo)),
             true);
     out_.emplace_back(SignalWorkers{signo, ranks});
-    if (settings_.shutdown_timeout.count() == 0) {
+    if (grace.count() == 0) {
         kill_workers();
     } else {
-        out_.emplace_back(ArmTimer{AgentTimer::grace, settings_.shutdown_timeout});
+        out_.emplace_back(ArmTimer{AgentTimer::grace, grace});
     }
 }
 
@@ -181,16 +255,36 @@ void AgentMachine::kill_workers() {
 void AgentMachine::all_ended() {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         out_.emplace_back(CancelTimer{timer});
-    const bool stopping = state_ == State::stopping || state_ == State::killing;
-    if (stopping && reason_ == StopReason::signal) {
-        finish(RunResult::Outcome::signaled);
-    } else if (stopping && reason_ == StopReason::start_failure) {
-        finish(RunResult::Outcome::not_started);
-    } else if (stopping || !failures_.empty()) {
-        attempt_failed();
-    } else {
-        finish(RunResult::Outcome::succeeded);
+    if (!stopping()) {
+        if (!failures_.empty()) {
+            attempt_failed();
+            return;
+        }
+        state_ = State::barrier;
+        out_.emplace_back(EnterExitBarrier{});
+        return;
     }
+    switch (reason_) {
+        case StopReason::failure:
+            attempt_failed();
+            return;
+        case StopReason::signal:
+            finish(RunResult::Outcome::signaled);
+            return;
+        case StopReason::start_failure:
+            finish(RunResult::Outcome::not_started);
+            return;
+        case StopReason::ended:
+            finish(RunResult::Outcome::ended_elsewhere);
+            return;
+        case StopReason::membership:
+            break;
+        case StopReason::peers:
+            ++restart_count_;
+            break;
+    }
+    out_.emplace_back(ReleaseGroup{true});
+    begin_attempt(JoinRound::Cause::membership);
 }
 
 void AgentMachine::attempt_failed() {
@@ -211,7 +305,7 @@ void AgentMachine::attempt_failed() {
     say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
     out_.emplace_back(ReleaseGroup{true});
     ++restart_count_;
-    begin_attempt();
+    begin_attempt(JoinRound::Cause::failure);
 }
 
 void AgentMachine::finish(RunResult::Outcome outcome) {
@@ -228,7 +322,7 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     result.failures = failures_;
     result.signo = received_signal_;
     result.signal_handled = received_handled_;
-    result.error = start_error_;
+    result.error = error_;
     result.restarts_used = restart_count_;
     out_.emplace_back(Finish{std::move(result)});
 }

@@ -33,20 +33,29 @@ class AgentMachine {
 
   private:
     enum class State {
+        joining,   ///< JoinRound was asked for
         starting,  ///< StartGroup was asked for
         running,   ///< workers run, none has failed
         settling,  ///< one has failed; the others may still fail by themselves
         stopping,  ///< the others were asked to stop
         killing,   ///< the others were killed
+        barrier,   ///< all have ended well; those of other nodes are waited for
         finished,
     };
-    enum class StopReason { failure, signal, start_failure };
+    enum class StopReason { failure, signal, start_failure, membership, peers, ended };
 
     struct Worker {
         int pid = 0;
         bool alive = false;
     };
 
+    void on(const RoundReady& event);
+    void on(const JoinFailed& event);
+    void on(const MembershipChanged& event);
+    void on(const PeersRestart& event);
+    void on(const RunEnded& event);
+    void on(const Fenced& event);
+    void on(const BarrierPassed& event);
     void on(const GroupStarted& event);
     void on(const GroupStartFailed& event);
     void on(const WorkerExited& event);
@@ -54,9 +63,12 @@ class AgentMachine {
     void on(const SignalReceived& event);
     void on(const TimerFired& event);
 
-    void begin_attempt();
+    void begin_attempt(JoinRound::Cause cause);
+    void restart_with_others(StopReason reason, const std::string& text);
+    bool stopping() const { return state_ == State::stopping || state_ == State::killing; }
     void set_alive(const std::vector<int>& pids);
     void stop_workers(StopReason reason, int signo);
+    void stop_workers(StopReason reason, int signo, std::chrono::milliseconds grace);
     void kill_workers();
     void all_ended();
     void attempt_failed();
@@ -65,14 +77,14 @@ class AgentMachine {
     void say(Say::Level level, std::string text, bool always = false);
 
     AgentSettings settings_;
-    State state_ = State::starting;
+    State state_ = State::joining;
     StopReason reason_ = StopReason::failure;
     int stop_signal_ = 0;  ///< what the workers were sent
     int received_signal_ = 0;
     bool received_handled_ = true;
     int restart_count_ = 0;
     bool may_restart_ = true;
-    Error start_error_;
+    Error error_;  ///< of a start that failed, or of a job that ended elsewhere
     std::vector<Worker> workers_;
     std::vector<WorkerFailure> failures_;
     std::vector<AgentCommand> out_;

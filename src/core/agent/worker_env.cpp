@@ -28,6 +28,8 @@ Environment worker_variables(const LaunchConfig& config, const WorkerPlace& plac
     const auto nccl = inherited.find("TORCH_NCCL_ASYNC_ERROR_HANDLING");
     out["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = nccl == inherited.end() ? "1" : nccl->second;
     if (config.omp_num_threads) out["OMP_NUM_THREADS"] = *config.omp_num_threads;
+    // Our own: torch's restart count differs between the nodes of one round.
+    if (config.rendezvous.max_nodes > 1) out["CPPRUN_ROUND"] = std::to_string(place.round);
     if (!place.timer_file.empty()) out["TORCHELASTIC_TIMER_FILE"] = place.timer_file;
     return out;
 }

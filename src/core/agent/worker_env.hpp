@@ -23,6 +23,7 @@ struct WorkerPlace {
     int local_rank = 0;
     RankRange ranks;
     int restart_count = 0;
+    std::int64_t round = 0;
     MasterAddress master;
     std::string error_file;  ///< empty with --log-dir=/dev/null
     std::string timer_file;  ///< empty: the file timer is off and no variable is set

@@ -102,6 +102,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       state_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         timers_.emplace(timer, boost::asio::steady_timer(io));
+    parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
 }
 
 AgentDriver::~AgentDriver() = default;
@@ -147,11 +148,22 @@ void AgentDriver::on_signal(const ReceivedSignal& signal) {
     post(SignalReceived{signal.signo, handled_signals_.contains(signal.signo), signal.sender});
 }
 
+void AgentDriver::execute(const JoinRound& command) {
+    joining_since_ = std::chrono::steady_clock::now();
+    log(LogLevel::info, fmt::format("[{}] Rendezvous'ing worker group", parts_.config.role));
+    parts_.meeting.join(command);
+}
+
+void AgentDriver::execute(const EnterExitBarrier& /*command*/) {
+    parts_.meeting.enter_exit_barrier();
+}
+
 void AgentDriver::execute(const StartGroup& command) {
+    place_ = command.place;
     pids_.clear();
     statuses_.assign(static_cast<std::size_t>(parts_.config.nproc_per_node), std::nullopt);
     const auto start_all = [&]() -> Result<void> {
-        BOOST_OUTCOME_TRY(begin_attempt(command.restart_count));
+        BOOST_OUTCOME_TRY(begin_attempt());
         for (int rank = 0; rank < parts_.config.nproc_per_node; ++rank) {
             BOOST_OUTCOME_TRY(start_worker(rank));
         }
@@ -168,21 +180,16 @@ void AgentDriver::execute(const StartGroup& command) {
     }
 }
 
-Result<void> AgentDriver::begin_attempt(int restart_count) {
+Result<void> AgentDriver::begin_attempt() {
     const LaunchConfig& config = parts_.config;
-    restart_count_ = restart_count;
-    const auto began = std::chrono::steady_clock::now();
-    log(LogLevel::info, fmt::format("[{}] Rendezvous'ing worker group", config.role));
-    BOOST_OUTCOME_TRY(master_, parts_.meeting.begin_attempt());
-    ranks_ = config.worker_identical ? assign_identical_ranks(0, 1, config.nproc_per_node)
-                                     : assign_ranks({{config.role, config.nproc_per_node}}).front();
-    event_log_.ranks_assigned(ranks_, restart_count, std::chrono::steady_clock::now() - began);
-    log(LogLevel::info, rendezvous_block(config, restart_count, master_, ranks_));
+    event_log_.ranks_assigned(place_.ranks, place_.restart_count, std::chrono::steady_clock::now() - joining_since_);
+    log(LogLevel::info, rendezvous_block(config, place_.restart_count, place_.master, place_.ranks));
     log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
-    log(LogLevel::info, fmt::format("use_agent_store: {}", master_.agent_store ? "True" : "False"));
+    log(LogLevel::info, fmt::format("use_agent_store: {}", place_.master.agent_store ? "True" : "False"));
     BOOST_OUTCOME_TRY(worker_timers_.begin_attempt());
     say_health_check(parts_.host.environment);
-    BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(restart_count, round_++, config.nproc_per_node));
+    BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(place_.restart_count, static_cast<int>(place_.round),
+                                                               config.nproc_per_node));
     return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
 }
 
@@ -190,7 +197,7 @@ std::string AgentDriver::line_prefix(int local_rank) const {
     PrefixValues values;
     values.role_name = parts_.config.role;
     values.local_rank = local_rank;
-    values.rank = ranks_.global_base + local_rank;
+    values.rank = place_.ranks.global_base + local_rank;
     values.hostname = parts_.host.host_name;
     return cpprun::line_prefix(choose_prefix_template(parts_.config.logs.line_prefix_template, parts_.host.environment),
                                values);
@@ -199,9 +206,10 @@ std::string AgentDriver::line_prefix(int local_rank) const {
 Environment AgentDriver::variables_of(int local_rank) const {
     WorkerPlace place;
     place.local_rank = local_rank;
-    place.ranks = ranks_;
-    place.restart_count = restart_count_;
-    place.master = master_;
+    place.ranks = place_.ranks;
+    place.restart_count = place_.restart_count;
+    place.master = place_.master;
+    place.round = place_.round;
     place.error_file = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     place.timer_file = worker_timers_.path();
     Environment variables = worker_variables(parts_.config, place, parts_.host.environment);
@@ -247,7 +255,7 @@ WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
     WorkerExited event{local_rank, status, {}};
     if (status.success()) return event;
     WorkerFailure& failure = event.failure;
-    failure.global_rank = ranks_.global_base + local_rank;
+    failure.global_rank = place_.ranks.global_base + local_rank;
     failure.timestamp = std::time(nullptr);
     const std::string& path = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     if (path.empty()) return event;
@@ -298,7 +306,14 @@ void AgentDriver::execute(const Say& command) {
 void AgentDriver::execute(const Finish& command) {
     result_ = command.result;
     event_log_.run_ended(*result_, statuses_);
-    tail_.drain([this] { io_.stop(); });
+    tail_.drain([this] {
+        console_drained_ = true;
+        stop_when_all_is_said();
+    });
+    parts_.meeting.end(*result_, [this] {
+        goodbye_said_ = true;
+        stop_when_all_is_said();
+    });
     if (result_->outcome != RunResult::Outcome::signaled) return;
     // Whoever stops a job does not wait for a console that nobody reads.
     state_timer_.expires_after(drain_time_after_signal);
@@ -307,6 +322,10 @@ void AgentDriver::execute(const Finish& command) {
         tail_.stop();
         io_.stop();
     });
+}
+
+void AgentDriver::stop_when_all_is_said() {
+    if (console_drained_ && goodbye_said_) io_.stop();
 }
 
 void AgentDriver::watch_uninterruptible() {

@@ -8,7 +8,7 @@
 #include "core/host_facts.hpp"
 #include "core/launch_config.hpp"
 #include "runtime/agent/event_log.hpp"
-#include "runtime/agent/worker_meeting.hpp"
+#include "runtime/agent/job_meeting.hpp"
 #include "runtime/agent/worker_timers.hpp"
 #include "runtime/logs/log_files.hpp"
 #include "runtime/logs/tail.hpp"
@@ -38,7 +38,7 @@ struct AgentParts {
     std::vector<std::vector<int>> cpus_by_rank;     ///< empty: no NUMA binding
     std::optional<VirtualDevices> virtual_devices;  ///< with --virtual-local-rank
     RunLogs& logs;
-    WorkerMeeting& meeting;
+    JobMeeting& meeting;
 };
 
 class AgentDriver {
@@ -53,7 +53,9 @@ class AgentDriver {
   private:
     void post(AgentEvent event);
     void pump();
+    void execute(const JoinRound& command);
     void execute(const StartGroup& command);
+    void execute(const EnterExitBarrier& command);
     void execute(const SignalWorkers& command);
     void execute(const ReleaseGroup& command);
     void execute(const ArmTimer& command);
@@ -61,7 +63,8 @@ class AgentDriver {
     void execute(const Say& command);
     void execute(const Finish& command);
 
-    Result<void> begin_attempt(int restart_count);
+    Result<void> begin_attempt();
+    void stop_when_all_is_said();
     Result<void> start_worker(int local_rank);
     std::string line_prefix(int local_rank) const;
     Environment variables_of(int local_rank) const;
@@ -86,10 +89,10 @@ class AgentDriver {
     std::optional<RunResult> result_;
 
     // The attempt that runs.
-    int restart_count_ = 0;
-    int round_ = 0;
-    RankRange ranks_;
-    MasterAddress master_;
+    RoundPlace place_;
+    std::chrono::steady_clock::time_point joining_since_;
+    bool goodbye_said_ = false;
+    bool console_drained_ = false;
     AttemptLogs attempt_logs_;
     std::vector<int> pids_;                            ///< by local rank, of those that were started
     std::vector<std::optional<ExitStatus>> statuses_;  ///< by local rank, of those that have ended

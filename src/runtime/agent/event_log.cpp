@@ -58,7 +58,9 @@ void EventLog::run_ended(const RunResult& result, const std::vector<std::optiona
         agent.group_rank = ranks_->group_rank;
         agent.group_world_size = ranks_->group_world_size;
     }
-    if (result.outcome == RunResult::Outcome::signaled || result.outcome == RunResult::Outcome::not_started) {
+    const bool workers_decided =
+        result.outcome == RunResult::Outcome::succeeded || result.outcome == RunResult::Outcome::workers_failed;
+    if (!workers_decided) {
         agent.state = EventState::failed;
         agent.raw_error = result.outcome == RunResult::Outcome::signaled
                               ? fmt::format("SignalException: Process {} got signal: {}", pid_, result.signo)

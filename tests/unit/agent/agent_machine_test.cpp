@@ -25,10 +25,22 @@ AgentSettings settings(int nproc, int max_restarts = 0) {
     return s;
 }
 
-/// The machine with a memory of all commands, and workers with pids 100, 101, …
+/// The place that a job of one node has.
+RoundReady place_after(const JoinRound& join, std::int64_t round = 0) {
+    RoundReady ready;
+    ready.place.round = round;
+    ready.place.restart_count = join.restart_count;
+    return ready;
+}
+
+/// The machine with a memory of all commands, and workers with pids 100, 101, … It meets the others at once, unless it
+/// is told to `wait_for_others`.
 class Agent {
   public:
-    explicit Agent(AgentSettings s) : nproc_(s.nproc), machine_(std::move(s)) { take(machine_.start()); }
+    explicit Agent(AgentSettings s, bool wait_for_others = false)
+        : nproc_(s.nproc), waits_(wait_for_others), machine_(std::move(s)) {
+        take(machine_.start());
+    }
 
     Agent& started() {
         std::vector<int> pids;
@@ -65,9 +77,15 @@ class Agent {
 
   private:
     void take(std::vector<AgentCommand> commands) {
-        for (AgentCommand& command : commands) commands_.push_back(std::move(command));
+        for (AgentCommand& command : commands) {
+            commands_.push_back(command);
+            if (waits_) continue;
+            if (const auto* join = std::get_if<JoinRound>(&command)) take(machine_.handle(place_after(*join)));
+            if (std::holds_alternative<EnterExitBarrier>(command)) take(machine_.handle(BarrierPassed{}));
+        }
     }
     int nproc_;
+    bool waits_;
     AgentMachine machine_;
     std::vector<AgentCommand> commands_;
 };
@@ -131,7 +149,7 @@ TEST(AgentMachine, ASiblingThatExitsZeroWhenStoppedIsNoFailure) {
 TEST(AgentMachine, RestartsTheWholeGroupUntilTheRestartsAreUsedUp) {
     Agent agent(settings(1, 2));
     for (int attempt = 0; attempt < 3; ++attempt) {
-        EXPECT_EQ(agent.all<StartGroup>().back().restart_count, attempt);
+        EXPECT_EQ(agent.all<StartGroup>().back().place.restart_count, attempt);
         EXPECT_FALSE(agent.result());
         agent.started().exits(0, ExitStatus::exited(5));
     }
@@ -265,6 +283,108 @@ TEST(AgentMachine, TheFailedLineNamesTheRootCauseByTime) {
     EXPECT_THAT(agent.said(), Contains(HasSubstr("failed (exitcode: 3) local_rank: 2")));
 }
 
+// --- several nodes ---
+
+Agent among_others(int nproc, int max_restarts = 0) {
+    return Agent(settings(nproc, max_restarts), true);
+}
+
+RoundReady round(std::int64_t number, int restart_count = 0) {
+    return place_after(JoinRound{restart_count}, number);
+}
+
+TEST(AgentMachineAmongOthers, StartsNobodyBeforeTheRoundIsThere) {
+    Agent agent = among_others(2);
+    EXPECT_EQ(agent.all<JoinRound>().front().cause, JoinRound::Cause::start);
+    EXPECT_THAT(agent.all<StartGroup>(), IsEmpty());
+    agent.send(round(4));
+    EXPECT_EQ(agent.all<StartGroup>().front().place.round, 4);
+}
+
+TEST(AgentMachineAmongOthers, ASignalEndsTheWaitAtOnceInEveryPhase) {
+    Agent joining = among_others(1);
+    joining.send(SignalReceived{SIGTERM});
+    EXPECT_EQ(joining.result()->outcome, RunResult::Outcome::signaled);
+
+    Agent through = among_others(1);
+    through.send(round(0)).started().exits(0, ok);
+    EXPECT_FALSE(through.result());
+    EXPECT_EQ(through.all<EnterExitBarrier>().size(), 1U);
+    through.send(SignalReceived{SIGTERM});
+    EXPECT_EQ(through.result()->outcome, RunResult::Outcome::signaled);
+}
+
+TEST(AgentMachineAmongOthers, ANewMemberRestartsTheGroupWithoutSpendingARestart) {
+    Agent agent = among_others(1, 0);
+    agent.send(round(0)).started().send(MembershipChanged{"Detected 1 new nodes from group_rank=0 (node1)"});
+    EXPECT_THAT(agent.said(),
+                Contains("[default] Detected 1 new nodes from group_rank=0 (node1); will restart worker group"));
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGTERM);
+    agent.exits(0, ExitStatus::killed_by(15));
+    EXPECT_FALSE(agent.result());
+    EXPECT_EQ(agent.all<JoinRound>().back().cause, JoinRound::Cause::membership);
+    agent.send(round(1));
+    EXPECT_EQ(agent.all<StartGroup>().back().place.restart_count, 0);
+}
+
+TEST(AgentMachineAmongOthers, OthersFailureSpendsARestartHereToo) {
+    Agent agent = among_others(1, 1);
+    agent.send(round(0)).started().send(PeersRestart{"Workers of node1 have failed"}).exits(0, ok);
+    EXPECT_EQ(agent.all<JoinRound>().back().restart_count, 1);
+    agent.send(round(1, 1)).started().exits(0, ExitStatus::exited(1));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+}
+
+TEST(AgentMachineAmongOthers, AFailureOfItsOwnIsToldWithTheNextRound) {
+    Agent agent = among_others(1, 1);
+    agent.send(round(0)).started().exits(0, ExitStatus::exited(1));
+    EXPECT_EQ(agent.all<JoinRound>().back().cause, JoinRound::Cause::failure);
+    EXPECT_EQ(agent.all<JoinRound>().back().restart_count, 1);
+}
+
+TEST(AgentMachineAmongOthers, WhoHasEndedWellRestartsWithTheOthers) {
+    Agent agent = among_others(1, 1);
+    agent.send(round(0)).started().exits(0, ok).send(MembershipChanged{"Lost node1"});
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    EXPECT_EQ(agent.all<JoinRound>().size(), 2U);
+}
+
+TEST(AgentMachineAmongOthers, AFinalFailureElsewhereStopsTheWorkersAndEndsTheRun) {
+    Agent agent = among_others(1, 5);
+    agent.send(round(0)).started().send(RunEnded{failure("rank 3 on node1 failed (exitcode 1)")});
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGTERM);
+    agent.exits(0, ExitStatus::killed_by(15));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::ended_elsewhere);
+    EXPECT_EQ(agent.result()->error.message, "rank 3 on node1 failed (exitcode 1)");
+}
+
+TEST(AgentMachineAmongOthers, AnEndDuringAStopForAnotherRoundStartsNothingMore) {
+    Agent agent = among_others(1, 5);
+    agent.send(round(0)).started().send(MembershipChanged{"Lost node1"}).send(RunEnded{failure("the store is lost")});
+    agent.exits(0, ExitStatus::killed_by(15));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::ended_elsewhere);
+    EXPECT_EQ(agent.all<JoinRound>().size(), 1U);
+}
+
+TEST(AgentMachineAmongOthers, AFencedNodeHasItsWorkersGoneInSecondsAndJoinsAgain) {
+    Agent agent = among_others(1);
+    agent.send(round(0)).started().send(Fenced{"The store cannot be reached"});
+    EXPECT_LE(agent.all<ArmTimer>().back().after, 2s);
+    agent.send(TimerFired{AgentTimer::grace});
+    EXPECT_EQ(agent.all<SignalWorkers>().back().signo, SIGKILL);
+    agent.exits(0, ExitStatus::killed_by(9));
+    EXPECT_EQ(agent.all<JoinRound>().size(), 2U);
+}
+
+TEST(AgentMachineAmongOthers, AnUnneededSpareEndsWell) {
+    Agent spare = among_others(1);
+    spare.send(JoinFailed{{}, true});
+    EXPECT_EQ(spare.result()->outcome, RunResult::Outcome::succeeded);
+    Agent late = among_others(1);
+    late.send(JoinFailed{failure("closed"), false});
+    EXPECT_EQ(late.result()->outcome, RunResult::Outcome::not_started);
+}
+
 /// What must hold whatever happens: checked over random stories with a model of which workers live.
 TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
     for (unsigned seed = 0; seed < 3000; ++seed) {
@@ -283,8 +403,14 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
             commands.clear();
             bool answered = false;
             for (const AgentCommand& command : todo) {
-                if (const auto* start = std::get_if<StartGroup>(&command)) {
-                    EXPECT_EQ(start->restart_count, starts) << "seed " << seed;
+                if (const auto* join = std::get_if<JoinRound>(&command)) {
+                    commands = machine.handle(place_after(*join));
+                    answered = true;
+                } else if (std::holds_alternative<EnterExitBarrier>(command)) {
+                    commands = machine.handle(BarrierPassed{});
+                    answered = true;
+                } else if (const auto* start = std::get_if<StartGroup>(&command)) {
+                    EXPECT_EQ(start->place.restart_count, starts) << "seed " << seed;
                     EXPECT_EQ(std::count(alive.begin(), alive.end(), true), 0) << "two attempts at once, seed " << seed;
                     ++starts;
                     alive.assign(nproc, true);

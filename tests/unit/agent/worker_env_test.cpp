@@ -16,7 +16,7 @@ LaunchConfig two_workers() {
 }
 
 WorkerPlace place_of(int local_rank) {
-    return {local_rank, assign_ranks({{"default", 2}})[0], 1, {"127.0.0.1", 4711, true}, "/tmp/e.json", ""};
+    return {local_rank, assign_ranks({{"default", 2}})[0], 1, 0, {"127.0.0.1", 4711, true}, "/tmp/e.json", ""};
 }
 
 TEST(WorkerEnvironment, HoldsExactlyTheVariablesOfTheContract) {

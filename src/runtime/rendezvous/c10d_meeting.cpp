@@ -1,0 +1,841 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/rendezvous/c10d_meeting.hpp"
+
+#include "core/report/failure_summary.hpp"
+#include "core/text/python_json.hpp"
+#include "core/text/terminal_safe.hpp"
+#include "runtime/diagnostics.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+namespace cpprun {
+namespace {
+
+using boost::asio::awaitable;
+using boost::outcome_v2::success;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds poll_interval{1};
+constexpr milliseconds name_patience{3'000};
+constexpr seconds exit_barrier_timeout{300};
+constexpr milliseconds goodbye_max{1'500};
+constexpr milliseconds others_leave_max{3'000};
+constexpr milliseconds master_grace{1'500};
+constexpr milliseconds lost_agent_grace{1'000};
+constexpr milliseconds mend_time{5'000};
+constexpr milliseconds mend_pause{100};
+constexpr std::size_t peers_max = 100'000;
+
+Error as_error(const StoreFailure& failed) {
+    return failure(failed.message);
+}
+
+std::uint64_t random_seed() {
+    std::random_device device;
+    return (static_cast<std::uint64_t>(device()) << 32U) | device();
+}
+
+std::string node_text(const NodeId& node) {
+    return fmt::format("{}_{}_{}", node.addr, node.pid, node.local_id);
+}
+
+std::optional<std::int64_t> number(std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+/// The reverse of node_text: the address may hold underscores itself.
+std::optional<NodeId> node_of(std::string_view text) {
+    const auto second = text.rfind('_');
+    if (second == std::string_view::npos || second == 0) return std::nullopt;
+    const auto first = text.rfind('_', second - 1);
+    if (first == std::string_view::npos) return std::nullopt;
+    const auto pid = number(text.substr(first + 1, second - first - 1));
+    const auto local = number(text.substr(second + 1));
+    if (!pid || !local) return std::nullopt;
+    return NodeId{std::string(text.substr(0, first)), *pid, *local};
+}
+
+MasterAddress master_at(std::string host, std::int64_t port, bool agent_store) {
+    return {std::move(host), static_cast<std::uint16_t>(port), agent_store};
+}
+
+std::vector<std::string> master_keys(const std::string& prefix) {
+    return {prefix + "MASTER_ADDR", prefix + "MASTER_PORT"};
+}
+
+std::vector<std::string> master_values(const MasterAddress& master) {
+    return {master.host, std::to_string(master.port)};
+}
+
+milliseconds conf_seconds(const RendezvousConfig& config, const char* key, int otherwise) {
+    const auto found = config.conf.find(key);
+    if (found == config.conf.end()) return seconds(otherwise);
+    char* end = nullptr;
+    const double value = std::strtod(found->second.c_str(), &end);
+    if (end == found->second.c_str()) return seconds(otherwise);
+    return milliseconds(static_cast<std::int64_t>(value * 1000));
+}
+
+MembershipSettings settings_of(const RendezvousConfig& config) {
+    MembershipSettings settings;
+    settings.limits = {config.min_nodes, config.max_nodes, conf_seconds(config, "last_call_timeout", 30)};
+    settings.join_timeout = conf_seconds(config, "join_timeout", 600);
+    settings.keep_alive_interval = std::max(milliseconds(100), conf_seconds(config, "keep_alive_interval", 5));
+    const auto attempts = config.conf.find("keep_alive_max_attempt");
+    if (attempts != config.conf.end())
+        settings.keep_alive_attempts =
+            static_cast<int>(std::max<std::int64_t>(1, number(attempts->second).value_or(3)));
+    settings.fence_after = settings.keep_alive_interval * settings.keep_alive_attempts * 2 / 3;
+    settings.seed = random_seed();
+    return settings;
+}
+
+}  // namespace
+
+C10dMeeting::C10dMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
+                         StoreLog complain)
+    : StoreMeeting(config, host, executor, complain),
+      me_{config.rendezvous.local_addr.value_or(host_name()), host.pid, 0},
+      machine_(settings_of(config.rendezvous)),
+      wake_timer_(executor),
+      complain_(std::move(complain)) {}
+
+C10dMeeting::~C10dMeeting() {
+    close_store();  // its observer is this object
+}
+
+Moment C10dMeeting::now() const {
+    return {std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch()),
+            std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now())};
+}
+
+std::string C10dMeeting::names(const std::vector<NodeId>& nodes) const {
+    std::vector<std::string> texts;
+    for (const NodeId& node : nodes) {
+        if (texts.size() == 8) {
+            texts.push_back(fmt::format("{} more", nodes.size() - 8));
+            break;
+        }
+        texts.push_back(terminal_safe(node.addr));
+    }
+    return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+int C10dMeeting::own_rank() const {
+    const auto& nodes = members_->by_rank;
+    return static_cast<int>(std::find(nodes.begin(), nodes.end(), me_) - nodes.begin());
+}
+
+// --- the agent's wishes ---
+
+void C10dMeeting::join(const JoinRound& wish) {
+    wish_ = wish;
+    in_round_ = false;
+    in_barrier_ = false;
+    ++serial_;
+    joined_at_ = Clock::now();
+    if (place_link_) place_link_->close();
+    if (opened_) {
+        feed(JoinWish{
+            me_, rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt});
+    } else if (!opening_) {
+        opening_ = true;
+        spawn(open_and_join());
+    }
+    if (opened_) spawn(show_progress());
+}
+
+void C10dMeeting::enter_exit_barrier() {
+    in_barrier_ = true;
+    spawn(wait_for_others(members_, own_rank(), serial_));
+}
+
+void C10dMeeting::end(const RunResult& result, std::function<void()> done) {
+    fall_silent();
+    ++serial_;
+    spawn(say_goodbye(result, std::move(done)));
+}
+
+void C10dMeeting::fail(Error error) {
+    if (in_round_) {
+        post(RunEnded{std::move(error)});
+    } else {
+        post(JoinFailed{std::move(error)});
+    }
+}
+
+// --- the store ---
+
+awaitable<void> C10dMeeting::open_and_join() {
+    const auto opened = co_await open();
+    opening_ = false;
+    if (ended()) co_return;
+    if (!opened) {
+        fail(opened.error());
+        co_return;
+    }
+    opened_ = true;
+    join(wish_);
+}
+
+C10dMeeting::Async<void> C10dMeeting::open() {
+    const auto is_host = rendezvous().conf.find("is_host");
+    const bool told = is_host != rendezvous().conf.end();
+    if (told) {
+        const bool yes = std::string("1tTyY").find(is_host->second.front()) != std::string::npos;
+        choice_ = {yes, "--rdzv-conf is_host says so", {}};
+    } else {
+        choice_ = co_await choose_host(executor(), rendezvous().host, host_name(), name_patience);
+    }
+    log(LogLevel::info,
+        fmt::format("this node is {}the host because {}", choice_.is_host ? "" : "not ", choice_.reason));
+    if (choice_.is_host) {
+        ListenSpec spec = agents_listen_spec();
+        spec.observed_prefixes.push_back("/" + state_key());
+        spec.observer = [this](const StoreEvent& event) { observe(event); };
+        const Result<void> hosting = host_store(std::move(spec));
+        // Somebody else here may have been first, e.g. another agent of this job on the same machine.
+        if (!hosting && told) co_return hosting.error();
+        if (!hosting) {
+            choice_.is_host = false;
+            log(LogLevel::info, "another process has the endpoint's port: " + hosting.error().message);
+        }
+    }
+    const auto opened = co_await open_links(connect_time());
+    if (!opened) co_return opened.error();
+    co_return co_await introduce();
+}
+
+C10dMeeting::Async<void> C10dMeeting::refuse_other_run() {
+    const auto identity = co_await read_host_identity();
+    if (!identity) co_return identity.error();
+    if (!identity.value() || hosted() != nullptr || identity.value()->run_id == rendezvous().run_id)
+        co_return success();
+    co_return failure(
+        fmt::format("the store at {}:{} belongs to the run '{}', hosted by {} (pid {}); this is the run '{}'",
+                    rendezvous().host, rendezvous().port.value_or(0), terminal_safe(identity.value()->run_id),
+                    identity.value()->host, identity.value()->pid, rendezvous().run_id),
+        "give each run a port of its own in --rdzv-endpoint, or the same --rdzv-id if this is the same run");
+}
+
+C10dMeeting::Async<void> C10dMeeting::introduce() {
+    const auto ours = co_await refuse_other_run();
+    if (!ours) co_return ours.error();
+    own_address_ = rendezvous().local_addr    ? *rendezvous().local_addr
+                   : !choice_.address.empty() ? choice_.address
+                                              : reachable_address(ops()->local_address(), rendezvous().host);
+    const bool first_time = !std::exchange(introduced_, true);
+    if (first_time) {
+        const auto begun = co_await news().begin(ops());
+        if (!begun) co_return as_error(begun.error());
+    }
+    Json card;
+    card["host"] = host_name();
+    card["pid"] = pid();
+    card["version"] = 1;
+    if (rendezvous().node_rank_given) card["node_rank"] = rendezvous().node_rank;
+    // On the link that stays: when that one breaks, this agent is gone.
+    const auto registered = co_await watch()->set(live_prefix() + node_text(me_), python_json(card));
+    if (!registered) co_return as_error(registered.error());
+    if (rendezvous().node_rank_given && !host_is_cpprun()) {
+        const auto wished = co_await ops()->append(own_prefix() + "ranks",
+                                                   fmt::format("{}\t{}\n", rendezvous().node_rank, node_text(me_)));
+        if (!wished) co_return as_error(wished.error());
+    }
+    const auto first = co_await ops()->compare_set(state_key(), "", std::string(no_state_yet));
+    if (!first) co_return as_error(first.error());
+    token_ = first.value();
+    spawn(hear_news());
+    if (!host_is_cpprun() && first_time) spawn(poll_state());
+    co_return success();
+}
+
+awaitable<void> C10dMeeting::hear_news() {
+    const StoreFailure lost = co_await follow_news([this](const Json& entry) { hear(entry); });
+    if (ended()) co_return;
+    log(LogLevel::info, lost.message);
+    spawn(mend_links());
+}
+
+/// torchrun's agents do not say when they have changed the state.
+awaitable<void> C10dMeeting::poll_state() {
+    while (!ended()) {
+        co_await pause(poll_interval);
+        if (ended()) co_return;
+        feed(StateChanged{});
+    }
+}
+
+void C10dMeeting::hear(const Json& entry) {
+    const auto type = entry.find("type");
+    if (ended() || type == entry.end() || !type->is_string()) return;
+    if (*type == "state") {
+        feed(StateChanged{});
+        return;
+    }
+    if (*type != "failure") return;
+    const auto text = entry.find("text");
+    failure_heard_ =
+        text != entry.end() && text->is_string() ? terminal_safe(text->get<std::string>()) : "a node failed";
+    if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
+}
+
+/// The connection is gone: of the other agents, only the host's end ends the job.
+awaitable<void> C10dMeeting::mend_links() {
+    if (mending_) co_return;
+    mending_ = true;
+    close_links();
+    const auto deadline = Clock::now() + mend_time;
+    Error problem;
+    while (!ended() && Clock::now() < deadline) {
+        const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+        auto opened = co_await open_links(std::max(milliseconds(1), std::min(left, lost_agent_grace)));
+        if (ended()) co_return;
+        if (opened) opened = co_await introduce();
+        if (opened) {
+            mending_ = false;
+            log(LogLevel::warning, "the connection to the store is there again", true);
+            feed(StateChanged{});
+            co_return;
+        }
+        problem = opened.error();
+        close_links();
+        if (problem.message.find("refused") != std::string::npos &&
+            Clock::now() + mend_time > deadline + lost_agent_grace)
+            break;
+        co_await pause(mend_pause);
+    }
+    mending_ = false;
+    if (ended()) co_return;
+    fail(failure(fmt::format("the store at {}:{}, which all nodes meet in, is lost: {}", rendezvous().host,
+                             rendezvous().port.value_or(0), problem.message),
+                 "the agent that hosted it has ended or cannot be reached; its own output says why"));
+}
+
+// --- the machine ---
+
+void C10dMeeting::feed(MembershipEvent event) {
+    if (ended() && !std::holds_alternative<SwapAnswered>(event) && !std::holds_alternative<StateSeen>(event) &&
+        !std::holds_alternative<StoreSilent>(event) && !std::holds_alternative<LeaveWish>(event) &&
+        !std::holds_alternative<CloseWish>(event) && !std::holds_alternative<TimeCame>(event))
+        return;
+    for (const MembershipCommand& command : machine_.handle(event, now()))
+        std::visit([this](const auto& c) { obey(c); }, command);
+}
+
+void C10dMeeting::obey(const ReadState& /*command*/) {
+    spawn(read_state());
+}
+
+void C10dMeeting::obey(const SwapState& command) {
+    spawn(swap_state(command.desired));
+}
+
+void C10dMeeting::obey(const WakeAt& command) {
+    wake_timer_.expires_at(Clock::time_point(command.steady));
+    wake_timer_.async_wait([this](boost::system::error_code error) {
+        if (!error) feed(TimeCame{});
+    });
+}
+
+Result<std::optional<RendezvousState>> C10dMeeting::decode(const std::string& text) {
+    BOOST_OUTCOME_TRY(DecodedState decoded, decode_state(text, &me_));
+    if (decoded.dialect_is_certain || !dialect_known_) dialect_ = decoded.dialect;
+    dialect_known_ = dialect_known_ || decoded.dialect_is_certain;
+    unknown_ = std::move(decoded.unknown);
+    if (!decoded.mixed.empty() && !std::exchange(mixed_told_, true)) log(LogLevel::warning, decoded.mixed, true);
+    return std::move(decoded.state);
+}
+
+awaitable<void> C10dMeeting::read_state() {
+    const auto link = ops();
+    const auto text = co_await link->get(state_key());
+    if (!text) {
+        feed(StoreSilent{});
+        if (!ended() && link == ops()) spawn(mend_links());
+        co_return;
+    }
+    const auto state = decode(text.value());
+    if (!state) {
+        fail(failure(fmt::format("the state of the run '{}' in the store makes no sense: {}", rendezvous().run_id,
+                                 state.error().message)));
+        co_return;
+    }
+    token_ = text.value();
+    if (!state.value() || !state.value()->complete) co_await read_rank_wishes();
+    feed(StateSeen{state.value()});
+}
+
+/// Where no cpprun hosts, wishes for ranks are in a key of their own.
+awaitable<void> C10dMeeting::read_rank_wishes() {
+    if (host_is_cpprun()) co_return;
+    const auto link = ops();
+    const auto there = co_await link->check(own_prefix() + "ranks");
+    if (!there || !there.value()) co_return;
+    const auto text = co_await link->get(own_prefix() + "ranks");
+    if (!text) co_return;
+    RanksWanted wanted;
+    std::string_view left = text.value();
+    while (!left.empty()) {
+        const std::string_view line = left.substr(0, left.find('\n'));
+        left.remove_prefix(std::min(left.size(), line.size() + 1));
+        const auto tab = line.find('\t');
+        if (tab == std::string_view::npos) continue;
+        const auto rank = number(line.substr(0, tab));
+        const auto node = node_of(line.substr(tab + 1));
+        if (rank && node) wanted.ranks[*node] = *rank;
+    }
+    if (!wanted.ranks.empty()) feed(std::move(wanted));
+}
+
+awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
+    const auto link = ops();
+    const std::string text = encode_state(desired, dialect_, unknown_);
+    const std::string expected = token_;
+    const auto reply = co_await link->compare_set(state_key(), expected, text);
+    if (!reply) {
+        feed(StoreSilent{});
+        if (!ended() && link == ops()) spawn(mend_links());
+        co_return;
+    }
+    const bool taken = reply.value() == text;
+    if (!taken && reply.value() == expected) {
+        fail(failure(fmt::format("the state of the run '{}' has vanished from the store", rendezvous().run_id)));
+        co_return;
+    }
+    token_ = reply.value();
+    if (taken) {
+        if (!host_is_cpprun()) publish_later("state");
+        feed(SwapAnswered{true, std::move(desired)});
+        co_return;
+    }
+    const auto state = decode(reply.value());
+    if (!state) {
+        fail(failure(fmt::format("the state of the run '{}' in the store makes no sense: {}", rendezvous().run_id,
+                                 state.error().message)));
+        co_return;
+    }
+    feed(SwapAnswered{false, state.value()});
+}
+
+void C10dMeeting::obey(const RoundFormed& command) {
+    members_ = command.members;
+    spawn(take_place(command.members, static_cast<int>(command.rank), serial_));
+}
+
+void C10dMeeting::obey(const JoinEnded& command) {
+    ++serial_;
+    switch (command.why) {
+        case JoinEnded::Why::spare_ended:
+            log(LogLevel::info, "the run has ended, and this spare node was not needed");
+            post(JoinFailed{{}, true});
+            return;
+        case JoinEnded::Why::closed:
+            post(JoinFailed{
+                failure(failure_heard_.empty()
+                            ? fmt::format("the run '{}' is over: its rendezvous is closed", rendezvous().run_id)
+                            : "the job has failed: " + failure_heard_,
+                        failure_heard_.empty() ? "start a new run with another --rdzv-id" : ""),
+                false});
+            return;
+        case JoinEnded::Why::timed_out: {
+            const JoinProgress progress = machine_.progress(me_, now());
+            post(JoinFailed{failure(fmt::format("{} of at least {} nodes came within {} s (here: {})", progress.here,
+                                                rendezvous().min_nodes, seconds_of("join_timeout", 600).count() / 1000,
+                                                fmt::join(progress.nodes, ", ")),
+                                    "start the missing nodes, or give them more time with --rdzv-conf join_timeout=N"),
+                            false});
+            return;
+        }
+    }
+}
+
+void C10dMeeting::obey(const RestartNeeded& command) {
+    if (!in_round_) {
+        join(wish_);  // the round broke before this node had its place
+        return;
+    }
+    switch (command.why) {
+        case RestartNeeded::Why::newcomers:
+            post(MembershipChanged{fmt::format("Detected {} new nodes from group_rank={} ({})", command.nodes.size(),
+                                               own_rank(), names(command.nodes))});
+            return;
+        case RestartNeeded::Why::lost:
+            spawn(judge_loss(command.nodes, serial_));
+            return;
+        case RestartNeeded::Why::left_out:
+            post(MembershipChanged{"The other nodes have gone on to a later round without this one"});
+            return;
+    }
+}
+
+/// A member is gone. Those who have ended well may go; torchrun's agents then send no heartbeats.
+awaitable<void> C10dMeeting::judge_loss(std::vector<NodeId> nodes, std::int64_t serial) {
+    const auto link = ops();
+    const std::string members = round_prefix(members_->round) + "torchelastic/agent/terminal_state/num_members";
+    const auto through = co_await link->add(members, 0);
+    if (serial != serial_ || ended()) co_return;
+    const auto count = through ? through.value() : 0;
+    const std::int64_t others = count - (in_barrier_ ? 1 : 0);
+    if (others >= static_cast<std::int64_t>(nodes.size())) {
+        log(LogLevel::info, fmt::format("{} has ended well and is no longer heard of", names(nodes)));
+        feed(StayWish{me_, nodes});
+        co_return;
+    }
+    if (in_barrier_ &&
+        count + static_cast<std::int64_t>(nodes.size()) >= static_cast<std::int64_t>(members_->by_rank.size())) {
+        post(RunEnded{failure(fmt::format("this node has ended well, but {} was lost before its end", names(nodes)))});
+        co_return;
+    }
+    post(MembershipChanged{fmt::format("Lost {}", names(nodes))});
+}
+
+void C10dMeeting::obey(const RunClosed& /*command*/) {
+    spawn(tell_of_closing());
+}
+
+awaitable<void> C10dMeeting::tell_of_closing() {
+    const auto link = ops();
+    const std::int64_t serial = serial_;
+    // Whoever closes a failed run of cpprun's has told first, and news travel as fast as the state.
+    co_await pause(milliseconds(20));
+    if (serial != serial_ || ended() || !failure_heard_.empty()) co_return;
+    // When all are through, the barrier's last key is there.
+    if (in_barrier_) co_await pause(lost_agent_grace);
+    if (serial != serial_ || ended()) co_return;
+    post(RunEnded{failure("another node has ended the run, most likely after a failure: its output says which")});
+}
+
+void C10dMeeting::obey(const Reinstated& /*command*/) {
+    log(LogLevel::warning,
+        "another node had taken this one for dead and out of the round; it is alive and has put itself back", true);
+}
+
+void C10dMeeting::obey(const FenceDue& /*command*/) {
+    if (!in_round_ || in_barrier_) return;
+    post(Fenced{"The store cannot be reached, and the other nodes may go on without this one"});
+}
+
+void C10dMeeting::obey(const ClockSkewed& command) {
+    log(LogLevel::warning,
+        fmt::format(
+            "the clock of {} is {:.1f} s {} this node's; torchrun's agents drop nodes when clocks differ by more "
+            "than a few seconds",
+            terminal_safe(command.node.addr), std::abs(static_cast<double>(command.ahead.count())) / 1000,
+            command.ahead.count() > 0 ? "ahead of" : "behind"),
+        true);
+}
+
+void C10dMeeting::obey(const RankWishesIgnored& command) {
+    log(LogLevel::warning,
+        fmt::format("--node-rank cannot be honoured as given, so these nodes are in the usual order: {}",
+                    terminal_safe(fmt::format("{}", fmt::join(command.problems, "; ")))),
+        true);
+}
+
+// --- a place in a round ---
+
+awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> members, int rank, std::int64_t serial) {
+    const auto stale = [&] { return serial != serial_ || ended(); };
+    auto link = co_await open_link(seconds_of("read_timeout", 60));
+    if (stale()) co_return;
+    const auto give_up = [&](const Error& error) {
+        // What broke the exchange may be that the round itself is over; then the state says so soon.
+        log(LogLevel::warning, fmt::format("round {}: {}", members->round, error.message), true);
+        join(wish_);
+    };
+    if (!link) {
+        give_up(link.error());
+        co_return;
+    }
+    place_link_ = link.value();
+    const auto shared = place_link_;
+    const auto master = co_await find_master(shared, *members, rank);
+    if (stale()) co_return;
+    if (!master) {
+        give_up(master.error());
+        co_return;
+    }
+    const std::string prefix = round_prefix(members->round);
+    const int world = static_cast<int>(members->by_rank.size());
+    const auto waiting_for = [this, members](const std::vector<int>& missing) {
+        std::vector<NodeId> nodes;
+        for (const int index : missing) nodes.push_back(members->by_rank.at(static_cast<std::size_t>(index)));
+        return "waiting for the ranks of " + names(nodes);
+    };
+    const auto ranks =
+        co_await exchange_ranks(shared, prefix, rank, world, seconds_of("read_timeout", 60), waiting_for);
+    if (stale()) co_return;
+    if (!ranks) {
+        give_up(ranks.error());
+        co_return;
+    }
+    RoundPlace place;
+    place.round = members->round;
+    place.ranks = ranks.value();
+    place.master = master.value();
+    place.restart_count = wish_.restart_count;
+    in_round_ = true;
+    const auto taken = std::chrono::duration<double>(Clock::now() - joined_at_).count();
+    log(LogLevel::info, fmt::format("round {}: node {} of {} after {:.3f} s, members: {}", members->round, rank, world,
+                                    taken, names(members->by_rank)));
+    post(RoundReady{std::move(place)});
+}
+
+C10dMeeting::Async<MasterAddress> C10dMeeting::serve_workers() {
+    if (config().worker_store == WorkerStore::rank0) {
+        reserved_port_.reset();
+        auto port = reserve_port(0);
+        if (!port) co_return port.error();
+        reserved_port_ = std::move(port.value());
+        co_return master_at(own_address_, reserved_port_->port, false);
+    }
+    if (!worker_store_) {
+        ListenSpec spec;
+        spec.scope = ListenScope::all;
+        spec.legacy = config().store.legacy;
+        if (config().store.bind) spec.bind_addresses = {*config().store.bind};
+        spec.allow_cidrs = config().store.allow;
+        auto store = StoreHost::start(spec, complain_);
+        if (!store) co_return store.error();
+        worker_store_ = std::move(store.value());
+    } else {
+        worker_store_->reset();
+    }
+    co_return master_at(own_address_, worker_store_->port(), true);
+}
+
+C10dMeeting::Async<MasterAddress> C10dMeeting::find_master(std::shared_ptr<StoreLink> link, const RoundMembers& members,
+                                                           int rank) {
+    const std::string prefix = round_prefix(members.round);
+    const bool agent_store = config().worker_store == WorkerStore::agent;
+    if (rank == 0) {
+        auto own = co_await serve_workers();
+        if (!own) co_return own.error();
+        const auto told = co_await link->multi_set(master_keys(prefix), master_values(own.value()));
+        if (!told) co_return as_error(told.error());
+        co_return std::move(own.value());
+    }
+    const std::vector<std::string> keys = master_keys(prefix);
+    const std::string first = terminal_safe(members.by_rank.front().addr);
+    const auto soon = co_await link->wait(keys, master_grace);
+    if (!soon) {
+        if (soon.error().kind != StoreFailure::Kind::timeout) co_return as_error(soon.error());
+        // A torchrun agent publishes the address in the first of its rounds only.
+        auto earlier = co_await earlier_master(link, members);
+        if (!earlier) co_return earlier.error();
+        if (earlier.value()) co_return std::move(*earlier.value());
+        const auto missing = co_await wait_for_all(
+            link, keys, seconds_of("read_timeout", 60),
+            [&](const std::vector<int>&) { return fmt::format("waiting for the address of node 0, {}", first); });
+        if (!missing) co_return missing.error();
+        if (!missing.value().empty())
+            co_return failure(fmt::format("node 0, {}, has not told where the workers meet", first));
+    }
+    const auto values = co_await link->multi_get(keys);
+    if (!values) co_return as_error(values.error());
+    const auto port = number(values.value()[1]);
+    if (!port || *port < 1 || *port > 65535)
+        co_return failure(fmt::format("node 0, {}, told a port that makes no sense: '{}'", first,
+                                      terminal_safe(values.value()[1].substr(0, 100))));
+    co_return master_at(values.value()[0], *port, agent_store);
+}
+
+C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::earlier_master(std::shared_ptr<StoreLink> link,
+                                                                             const RoundMembers& members) {
+    for (std::int64_t round = members.round - 1; round >= 0; --round) {
+        const std::vector<std::string> keys = master_keys(round_prefix(round));
+        const auto there = co_await link->check(keys);
+        if (!there) co_return as_error(there.error());
+        if (!there.value()) continue;
+        const auto values = co_await link->multi_get(keys);
+        if (!values) co_return as_error(values.error());
+        const auto port = number(values.value()[1]);
+        // It publishes the name by which the state knows it.
+        if (values.value()[0] != members.by_rank.front().addr || !port || *port < 1 || *port > 65535) continue;
+        log(LogLevel::info, fmt::format("node 0 has not told its address in round {}; that of round {} is used: {}:{}",
+                                        members.round, round, terminal_safe(values.value()[0]), *port));
+        co_return master_at(values.value()[0], *port, config().worker_store == WorkerStore::agent);
+    }
+    co_return std::nullopt;
+}
+
+// --- the end ---
+
+awaitable<void> C10dMeeting::wait_for_others(std::shared_ptr<const RoundMembers> members, int rank,
+                                             std::int64_t serial) {
+    const auto stale = [&] { return serial != serial_ || ended(); };
+    if (!place_link_ || !place_link_->usable()) {
+        auto link = co_await open_link(seconds_of("read_timeout", 60));
+        if (stale()) co_return;
+        if (!link) {
+            post(RunEnded{link.error()});
+            co_return;
+        }
+        place_link_ = link.value();
+    }
+    const auto link = place_link_;
+    const auto waiting_for = [this, members](const std::vector<int>& missing) {
+        std::vector<NodeId> nodes;
+        for (const int index : missing) nodes.push_back(members->by_rank.at(static_cast<std::size_t>(index)));
+        return "waiting for " + names(nodes);
+    };
+    const auto passed = co_await pass_exit_barrier(
+        link, round_prefix(members->round), own_prefix() + "done/" + std::to_string(members->round) + "/", rank,
+        static_cast<int>(members->by_rank.size()), exit_barrier_timeout, waiting_for);
+    if (stale()) co_return;
+    if (!passed) {
+        if (host_is_cpprun()) {
+            post(RunEnded{failure("this node has ended well, but the end of the others is not known: " +
+                                  passed.error().message)});
+        } else {
+            log(LogLevel::warning, "Error waiting on exit barrier: " + passed.error().message, true);
+            post(BarrierPassed{});
+        }
+        co_return;
+    }
+    if (!passed.value())
+        log(LogLevel::warning,
+            fmt::format("the other nodes have not ended within {} s after this one; it goes",
+                        exit_barrier_timeout.count()),
+            true);
+    post(BarrierPassed{});
+}
+
+awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()> done) {
+    const bool failed = result.outcome == RunResult::Outcome::workers_failed ||
+                        (result.outcome == RunResult::Outcome::not_started && in_round_);
+    const bool good = result.outcome == RunResult::Outcome::succeeded && in_round_;
+    const auto deadline = Clock::now() + goodbye_max;
+    if (place_link_) place_link_->close();
+    if (links_up()) {
+        if (failed) {
+            const std::string text =
+                result.failures.empty() ? host_name() + ": " + result.error.message : failure_text(result);
+            Json entry;
+            entry["text"] = text;
+            co_await publish("failure", std::move(entry));
+        }
+        set_ended();
+        if (failed || good) feed(CloseWish{});
+        feed(LeaveWish{me_});
+        // The machine's last changes, in whatever order races let them through.
+        while (Clock::now() < deadline && ops()->usable()) {
+            const auto& view = machine_.view();
+            const bool out = view && !view->participants.contains(me_) && !view->wait_list.contains(me_) &&
+                             !view->redundancy_list.contains(me_);
+            if (out && (!(failed || good) || view->closed)) break;
+            co_await pause(milliseconds(1));
+        }
+    }
+    set_ended();
+    wake_timer_.cancel();
+    const bool others_are_to_hear = hosted() != nullptr && result.outcome != RunResult::Outcome::signaled;
+    if (others_are_to_hear) co_await see_others_off(others_leave_max);
+    close_links();
+    done();
+}
+
+// --- what a host sees ---
+
+void C10dMeeting::observe(const StoreEvent& event) {
+    const std::uint64_t client = event.client;
+    if (event.kind == StoreEvent::Kind::connection_closed) {
+        boost::asio::post(executor(), [this, client] { peer_closed(client); });
+    } else if (event.key.size() < 8192 && event.key.starts_with("/cpprun/live/")) {
+        boost::asio::post(
+            executor(), [this, client, key = std::string(event.key), value = std::string(event.value.substr(0, 4096))] {
+                peer_written(client, key, value);
+            });
+    } else if (event.key.substr(1) == state_key()) {
+        boost::asio::post(executor(), [this] { publish_later("state"); });
+    }
+}
+
+void C10dMeeting::peer_written(std::uint64_t connection, const std::string& key, const std::string& value) {
+    const std::string prefix = "/" + live_prefix();
+    if (!key.starts_with(prefix) || peers_.size() >= peers_max) return;
+    const auto node = node_of(std::string_view(key).substr(prefix.size()));
+    if (!node) return;
+    peers_[connection] = *node;
+    const Json card = Json::parse(value, nullptr, false);
+    if (!card.is_object()) return;
+    const auto rank = card.find("node_rank");
+    if (rank != card.end() && rank->is_number_integer())
+        feed(RanksWanted{WantedRanks{{*node, rank->get<std::int64_t>()}}});
+}
+
+void C10dMeeting::peer_closed(std::uint64_t connection) {
+    const auto peer = peers_.find(connection);
+    if (peer == peers_.end()) return;
+    const NodeId node = peer->second;
+    peers_.erase(peer);
+    if (ended()) return;
+    spawn([](C10dMeeting* self, NodeId gone) -> awaitable<void> {
+        co_await self->pause(lost_agent_grace);
+        const bool back = std::any_of(self->peers_.begin(), self->peers_.end(),
+                                      [&](const auto& entry) { return entry.second == gone; });
+        if (!self->ended() && !back) self->feed(NodeGone{gone});
+    }(this, node));
+}
+
+void C10dMeeting::publish_later(std::string type, Json more) {
+    spawn([](C10dMeeting* self, std::string what, Json with) -> awaitable<void> {
+        if (self->links_up()) co_await self->publish(std::move(what), std::move(with));
+    }(this, std::move(type), std::move(more)));
+}
+
+/// torch's clients have read_timeout for this; who has not set it expects that late nodes are waited for.
+C10dMeeting::Milliseconds C10dMeeting::connect_time() const {
+    return rendezvous().conf.contains("read_timeout") ? seconds_of("read_timeout", 60)
+                                                      : seconds_of("join_timeout", 600);
+}
+
+C10dMeeting::Milliseconds C10dMeeting::seconds_of(const char* key, int otherwise) const {
+    return conf_seconds(rendezvous(), key, otherwise);
+}
+
+awaitable<void> C10dMeeting::show_progress() {
+    const std::int64_t serial = serial_;
+    milliseconds patience{3'000};
+    for (;;) {
+        co_await pause(patience);
+        patience = milliseconds(10'000);
+        if (ended() || serial != serial_ || in_round_) co_return;
+        const JoinProgress progress = machine_.progress(me_, now());
+        if (progress.spare) {
+            log(LogLevel::warning,
+                fmt::format("this node is a spare: {} of {} nodes are in the round already", progress.here,
+                            rendezvous().max_nodes),
+                true);
+            patience = milliseconds(60'000);
+            continue;
+        }
+        std::string text =
+            progress.waiting
+                ? fmt::format("waiting for {} running nodes to let this one in", progress.here)
+                : fmt::format("{} of {} nodes are here ({})", progress.here,
+                              rendezvous().min_nodes == rendezvous().max_nodes
+                                  ? std::to_string(rendezvous().min_nodes)
+                                  : fmt::format("{} to {}", rendezvous().min_nodes, rendezvous().max_nodes),
+                              terminal_safe(fmt::format("{}", fmt::join(progress.nodes, ", "))));
+        if (progress.last_call) text += fmt::format("; last call ends in {} s", progress.last_call->count() / 1000);
+        if (progress.gives_up_in) text += fmt::format("; gives up in {} s", progress.gives_up_in->count() / 1000);
+        log(LogLevel::warning, text, true);
+    }
+}
+
+}  // namespace cpprun

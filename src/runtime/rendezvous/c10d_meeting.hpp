@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// --rdzv-backend=c10d with several nodes: the driver of MembershipMachine over a store that torchrun's agents may
+// share.
+#pragma once
+
+#include "core/rendezvous/membership_machine.hpp"
+#include "core/rendezvous/state_codec.hpp"
+#include "runtime/rendezvous/store_meeting.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace cpprun {
+
+class C10dMeeting final : public StoreMeeting {
+  public:
+    C10dMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
+                StoreLog complain);
+    ~C10dMeeting() override;
+
+    void join(const JoinRound& wish) override;
+    void enter_exit_barrier() override;
+    void end(const RunResult& result, std::function<void()> done) override;
+
+  private:
+    using Json = nlohmann::ordered_json;
+
+    boost::asio::awaitable<void> open_and_join();
+    Async<void> open();
+    Async<void> refuse_other_run();
+    Async<void> introduce();
+    boost::asio::awaitable<void> hear_news();
+    boost::asio::awaitable<void> poll_state();
+    boost::asio::awaitable<void> show_progress();
+    void hear(const Json& entry);
+
+    void feed(MembershipEvent event);
+    void obey(const ReadState& command);
+    void obey(const SwapState& command);
+    void obey(const WakeAt& command);
+    void obey(const RoundFormed& command);
+    void obey(const JoinEnded& command);
+    void obey(const RestartNeeded& command);
+    void obey(const RunClosed& command);
+    void obey(const Reinstated& command);
+    void obey(const FenceDue& command);
+    void obey(const ClockSkewed& command);
+    void obey(const RankWishesIgnored& command);
+    boost::asio::awaitable<void> read_state();
+    boost::asio::awaitable<void> swap_state(RendezvousState desired);
+    Result<std::optional<RendezvousState>> decode(const std::string& text);
+    boost::asio::awaitable<void> read_rank_wishes();
+
+    boost::asio::awaitable<void> take_place(std::shared_ptr<const RoundMembers> members, int rank, std::int64_t serial);
+    Async<MasterAddress> find_master(std::shared_ptr<StoreLink> link, const RoundMembers& members, int rank);
+    Async<MasterAddress> serve_workers();
+    Async<std::optional<MasterAddress>> earlier_master(std::shared_ptr<StoreLink> link, const RoundMembers& members);
+    boost::asio::awaitable<void> wait_for_others(std::shared_ptr<const RoundMembers> members, int rank,
+                                                 std::int64_t serial);
+    boost::asio::awaitable<void> judge_loss(std::vector<NodeId> nodes, std::int64_t serial);
+    boost::asio::awaitable<void> tell_of_closing();
+    boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done);
+    boost::asio::awaitable<void> mend_links();
+
+    void observe(const StoreEvent& event);
+    void peer_written(std::uint64_t connection, const std::string& key, const std::string& value);
+    void peer_closed(std::uint64_t connection);
+    void publish_later(std::string type, Json more = Json::object());
+
+    std::string state_key() const { return "torch.rendezvous." + rendezvous().run_id; }
+    std::string round_prefix(std::int64_t round) const { return state_key() + "." + std::to_string(round) + "/"; }
+    std::string own_prefix() const { return private_prefix(rendezvous().run_id); }
+    std::string live_prefix() const { return "cpprun/live/" + rendezvous().run_id + "/"; }
+    Milliseconds seconds_of(const char* key, int otherwise) const;
+    Milliseconds connect_time() const;
+    int own_rank() const;
+    Moment now() const;
+    std::string names(const std::vector<NodeId>& nodes) const;
+    void fail(Error error);
+
+    NodeId me_;
+    MembershipMachine machine_;
+    boost::asio::steady_timer wake_timer_;
+    HostChoice choice_;
+    bool opened_ = false;
+    bool opening_ = false;
+    bool introduced_ = false;
+    bool mending_ = false;
+    JoinRound wish_;
+    std::chrono::steady_clock::time_point joined_at_;
+    bool in_round_ = false;  ///< RoundReady was posted and nothing has ended that round for this node
+    bool in_barrier_ = false;
+    std::int64_t serial_ = 0;  ///< of joins: what belongs to an earlier one gives up
+    std::shared_ptr<StoreLink> place_link_;
+    std::shared_ptr<const RoundMembers> members_;
+
+    std::string token_;
+    StateDialect dialect_ = StateDialect::aware;
+    bool dialect_known_ = false;
+    UnknownAttributes unknown_;
+    bool mixed_told_ = false;
+    std::string failure_heard_;
+
+    std::unique_ptr<StoreHost> worker_store_;
+    std::optional<ReservedPort> reserved_port_;
+    bool worker_store_used_ = false;
+    std::string own_address_;
+
+    std::map<std::uint64_t, NodeId> peers_;  ///< of a hosted store: whose connection is which
+    StoreLog complain_;
+};
+
+}  // namespace cpprun

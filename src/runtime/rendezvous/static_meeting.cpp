@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/rendezvous/static_meeting.hpp"
+
+#include "core/text/python_json.hpp"
+#include "core/text/terminal_safe.hpp"
+#include "runtime/diagnostics.hpp"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace cpprun {
+namespace {
+
+using boost::asio::awaitable;
+using boost::outcome_v2::success;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds goodbye_max{1'000};
+constexpr milliseconds others_leave_max{3'000};
+constexpr milliseconds lost_agent_grace{1'000};
+constexpr seconds exit_barrier_timeout{300};
+constexpr seconds host_asked_every{5};
+constexpr std::size_t peers_max = 100'000;
+constexpr const char* live_prefix = "cpprun/live/static/";
+
+Error as_error(const StoreFailure& failed) {
+    return failure(failed.message);
+}
+
+Json parse(const std::string& text) {
+    return text.size() > 4096 ? Json() : Json::parse(text, nullptr, false);
+}
+
+std::string text_of(const Json& object, const char* name) {
+    if (!object.is_object()) return {};
+    const auto found = object.find(name);
+    return found != object.end() && found->is_string() ? terminal_safe(found->get<std::string>()) : std::string{};
+}
+
+std::int64_t number_of(const Json& object, const char* name) {
+    if (!object.is_object()) return -1;
+    const auto found = object.find(name);
+    return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
+}
+
+Json restart_entry(std::int64_t attempt, const std::string& text) {
+    return Json{{"attempt", attempt}, {"text", text}};
+}
+
+Json node_entry(int rank, const std::string& text) {
+    return Json{{"node_rank", rank}, {"text", text}};
+}
+
+std::string attempt_text(std::int64_t attempt, bool all_cpprun) {
+    return python_json(Json{{"attempt", attempt}, {"all_cpprun", all_cpprun ? 1 : 0}});
+}
+
+KeepOnReset kept_between_attempts(const std::string& agents) {
+    return {{"/cpprun/", agents + "role_info/", agents + "assigned_ranks/", "init/"}};
+}
+
+std::string description(const Json& identity) {
+    return fmt::format("{} (pid {})", text_of(identity, "host"), number_of(identity, "pid"));
+}
+
+}  // namespace
+
+StaticMeeting::StaticMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
+                             StoreLog complain)
+    : StoreMeeting(config, host, executor, std::move(complain)) {}
+
+StaticMeeting::~StaticMeeting() {
+    close_store();  // its observer is this object
+}
+
+StaticMeeting::Milliseconds StaticMeeting::timeout() const {
+    const auto found = rendezvous().conf.find("timeout");
+    const double given = found == rendezvous().conf.end() ? 900 : std::strtod(found->second.c_str(), nullptr);
+    return milliseconds(static_cast<std::int64_t>(std::max(0.001, given) * 1000));
+}
+
+std::string StaticMeeting::attempt_key(const char* what, std::int64_t attempt) const {
+    return fmt::format("{}{}/{}", own_prefix(), what, attempt);
+}
+
+std::string StaticMeeting::waiting_for(const std::vector<int>& missing) const {
+    std::vector<std::string> texts;
+    for (const int one : missing) {
+        const auto host = hosts_.find(one);
+        texts.push_back(host == hosts_.end() ? std::to_string(one) : fmt::format("{} ({})", one, host->second));
+        if (texts.size() == 16) break;
+    }
+    const std::size_t more = missing.size() - texts.size();
+    return fmt::format("waiting for node rank{} {}{}", missing.size() == 1 ? "" : "s", fmt::join(texts, ", "),
+                       more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string StaticMeeting::card() const {
+    return python_json(Json{{"version", 1},
+                            {"node_rank", rank()},
+                            {"nodes", nodes()},
+                            {"run_id", rendezvous().run_id},
+                            {"host", host_name()},
+                            {"pid", pid()}});
+}
+
+void StaticMeeting::fail(Error error) {
+    if (in_round_) {
+        post(RunEnded{std::move(error)});
+    } else {
+        post(JoinFailed{std::move(error)});
+    }
+}
+
+// --- the agent's wishes ---
+
+void StaticMeeting::join(const JoinRound& wish) {
+    wish_ = wish;
+    in_round_ = false;
+    in_barrier_ = false;
+    ++serial_;
+    if (place_link_) place_link_->close();
+    if (opened_) {
+        spawn(next_attempt(wish, serial_));
+    } else if (!opening_) {
+        opening_ = true;
+        spawn(open_and_join());
+    }
+}
+
+void StaticMeeting::enter_exit_barrier() {
+    in_barrier_ = true;
+    spawn(wait_for_others(serial_));
+}
+
+void StaticMeeting::end(const RunResult& result, std::function<void()> done) {
+    fall_silent();
+    ++serial_;
+    if (place_link_) place_link_->close();
+    spawn(say_goodbye(result, std::move(done)));
+}
+
+// --- the first attempt ---
+
+awaitable<void> StaticMeeting::open_and_join() {
+    auto done = co_await open();
+    if (done && !ended()) done = co_await first_attempt();
+    opening_ = false;
+    if (ended()) co_return;
+    if (!done) {
+        fail(done.error());
+        co_return;
+    }
+    opened_ = true;
+    ready();
+}
+
+void StaticMeeting::ready() {
+    RoundPlace place;
+    place.round = attempt_;
+    place.ranks = ranks_;
+    place.master = {rendezvous().host, rendezvous().port.value_or(0), config().worker_store == WorkerStore::agent};
+    if (hosted() != nullptr) place.master.port = hosted()->port();
+    place.restart_count = all_cpprun_ ? static_cast<int>(attempt_) : wish_.restart_count;
+    in_round_ = true;
+    post(RoundReady{std::move(place)});
+}
+
+StaticMeeting::Async<void> StaticMeeting::open() {
+    if (rank() == 0) {
+        ListenSpec spec = agents_listen_spec();
+        spec.observer = [this](const StoreEvent& event) { observe(event); };
+        const Result<void> hosting = host_store(std::move(spec));
+        if (!hosting) co_return hosting.error();
+    }
+    const auto opened = co_await open_links(timeout());
+    if (!opened) co_return opened.error();
+    const auto identity = co_await read_host_identity();
+    if (!identity) co_return identity.error();
+    const auto checked = co_await check_identities();
+    if (!checked) co_return checked.error();
+    const auto begun = co_await news().begin(ops());
+    if (!begun) co_return as_error(begun.error());
+    const auto taken = co_await take_rank();
+    if (!taken) co_return taken.error();
+    spawn(hear_news());
+    if (hosted() == nullptr) spawn(ask_after_host());
+    co_return success();
+}
+
+/// What torchrun lets run wrongly: another number of nodes, another run.
+StaticMeeting::Async<void> StaticMeeting::check_identities() {
+    const auto identity = co_await read_host_identity();
+    if (!identity) co_return identity.error();
+    if (!identity.value() || hosted() != nullptr) co_return success();
+    const auto& host = *identity.value();
+    const std::string who = fmt::format("node 0, {} (pid {})", host.host, host.pid);
+    if (host.run_id != rendezvous().run_id)
+        co_return failure(fmt::format("{} runs with --rdzv-id={}, and this node, {}, with --rdzv-id={}", who,
+                                      terminal_safe(host.run_id), own_description(), rendezvous().run_id),
+                          "give all nodes of one run the same --rdzv-id, and each run a --master-port of its own");
+    if (host.nodes_max != nodes())
+        co_return failure(fmt::format("{} was started with --nnodes={}, and this node, {}, with --nnodes={}", who,
+                                      host.nodes_max, own_description(), nodes()),
+                          "give all nodes the same --nnodes");
+    co_return success();
+}
+
+/// A rank belongs to the agent whose connection holds it; one whose connection is gone can be replaced.
+StaticMeeting::Async<void> StaticMeeting::take_rank() {
+    const std::string key = live_prefix + std::to_string(rank());
+    const std::string own = card();
+    if (!host_is_cpprun()) {
+        const auto told = co_await ops()->set(own_prefix() + "node/" + std::to_string(rank()), own);
+        if (!told) co_return as_error(told.error());
+        co_return success();
+    }
+    const auto deadline = Clock::now() + lost_agent_grace;
+    for (;;) {
+        const auto holder = co_await watch()->compare_set(key, "", own);
+        if (!holder) co_return as_error(holder.error());
+        if (holder.value() == own) break;
+        // Its end may be on the way.
+        if (Clock::now() >= deadline)
+            co_return failure(
+                fmt::format("node rank {} is taken by {}; this node, {}, was started with --node-rank={} too", rank(),
+                            description(parse(holder.value())), own_description(), rank()),
+                "give each node a --node-rank of its own, from 0 to the number of nodes less one");
+        co_await pause(milliseconds(50));
+    }
+    // So that the connection for requests counts as an agent's as well.
+    const auto known = co_await ops()->set(own_prefix() + "node/" + std::to_string(rank()), own);
+    if (!known) co_return as_error(known.error());
+    co_return success();
+}
+
+StaticMeeting::Async<void> StaticMeeting::first_attempt() {
+    const auto counted = co_await ops()->announce_worker();
+    if (!counted) co_return as_error(counted.error());
+    auto link = co_await open_link(timeout());
+    if (!link) co_return link.error();
+    place_link_ = link.value();
+    const auto shared = place_link_;
+    const auto marked = co_await shared->set(own_prefix() + "node/" + std::to_string(rank()), card());
+    if (!marked) co_return as_error(marked.error());
+    // A node that replaces a lost one finds the job in a later attempt.
+    const auto running = co_await shared->check(own_prefix() + "attempt");
+    if (!running) co_return as_error(running.error());
+    if (running.value()) {
+        const auto attempt = co_await shared->get(own_prefix() + "attempt");
+        if (!attempt) co_return as_error(attempt.error());
+        const Json now = parse(attempt.value());
+        all_cpprun_ = number_of(now, "all_cpprun") == 1;
+        attempt_ = std::max<std::int64_t>(0, number_of(now, "attempt"));
+        if (all_cpprun_) {
+            ++attempt_;
+            const auto told = co_await publish(
+                "restart", restart_entry(attempt_, own_description() + " has taken the place of a lost node"));
+            if (!told) co_return as_error(told.error());
+            const auto together = co_await restart_together(shared, attempt_);
+            if (!together) co_return together.error();
+        }
+    }
+    const auto ranks =
+        co_await exchange_ranks(shared, rendezvous().run_id + "/", rank(), nodes(), timeout(),
+                                [this](const std::vector<int>& missing) { return waiting_for(missing); });
+    if (!ranks) co_return ranks.error();
+    ranks_ = ranks.value();
+    if (running.value()) co_return success();
+    if (hosted() != nullptr) {
+        std::vector<std::string> cards;
+        for (int one = 0; one < nodes(); ++one) cards.push_back(live_prefix + std::to_string(one));
+        const auto all = co_await shared->check(cards);
+        if (!all) co_return as_error(all.error());
+        all_cpprun_ = all.value();
+        hosted()->set("/" + own_prefix() + "attempt", attempt_text(0, all_cpprun_));
+        hosted()->set("/" + own_prefix() + "agreed", all_cpprun_ ? "1" : "0");
+    } else if (host_is_cpprun()) {
+        const auto agreed = co_await shared->wait(own_prefix() + "agreed", timeout());
+        if (!agreed) co_return as_error(agreed.error());
+        const auto value = co_await shared->get(own_prefix() + "agreed");
+        if (!value) co_return as_error(value.error());
+        all_cpprun_ = value.value() == "1";
+    }
+    if (!all_cpprun_)
+        log(LogLevel::info, "torchrun agents are in this job: each node restarts its workers by itself, as they do");
+    co_return success();
+}
+
+// --- later attempts ---
+
+awaitable<void> StaticMeeting::next_attempt(JoinRound wish, std::int64_t serial) {
+    const auto stale = [&] { return serial != serial_ || ended(); };
+    if (!all_cpprun_) {
+        ++attempt_;
+        if (!std::exchange(alone_told_, true))
+            log(LogLevel::warning,
+                "a torchrun agent is in this job: this node restarts alone, and its workers find what former ones left "
+                "in "
+                "the store",
+                true);
+        // As torchrun's agents do: the same keys again, whose answers are there already.
+        ready();
+        co_return;
+    }
+    auto link = co_await open_link(timeout());
+    if (stale()) co_return;
+    if (!link) {
+        fail(link.error());
+        co_return;
+    }
+    place_link_ = link.value();
+    const auto shared = place_link_;
+    const auto marked = co_await shared->set(own_prefix() + "node/" + std::to_string(rank()), card());
+    if (stale()) co_return;
+    if (!marked) {
+        lost_store(marked.error());
+        co_return;
+    }
+    const std::int64_t next = attempt_ + 1;
+    if (wish.cause == JoinRound::Cause::failure)
+        co_await publish("restart", restart_entry(next, "Workers of " + host_name() + " have failed"));
+    if (stale()) co_return;
+    attempt_ = next;
+    const auto together = co_await restart_together(shared, next);
+    if (stale()) co_return;
+    if (!together) {
+        fail(failure_heard_.empty() ? together.error() : failure("the job has failed: " + failure_heard_));
+        co_return;
+    }
+    ready();
+}
+
+/// All nodes have stopped their workers before the store is emptied, and it is empty before any starts new ones.
+StaticMeeting::Async<void> StaticMeeting::restart_together(std::shared_ptr<StoreLink> link, std::int64_t attempt) {
+    const auto stopped = co_await link->set(attempt_key("stopped", attempt) + "/" + std::to_string(rank()), "1");
+    if (!stopped) co_return as_error(stopped.error());
+    const std::string go = attempt_key("go", attempt);
+    if (hosted() == nullptr) {
+        const auto missing =
+            co_await wait_for_all(link, std::vector<std::string>(1, go), timeout(), [this](const std::vector<int>&) {
+                return std::string("waiting for the other nodes to stop their workers");
+            });
+        if (!missing) co_return missing.error();
+        if (!missing.value().empty()) co_return failure("the other nodes have not stopped their workers in time");
+        co_return success();
+    }
+    std::vector<std::string> keys;
+    for (int one = 0; one < nodes(); ++one) keys.push_back(attempt_key("stopped", attempt) + "/" + std::to_string(one));
+    const auto missing = co_await wait_for_all(link, keys, timeout(), [this](const std::vector<int>& ranks) {
+        return waiting_for(ranks) + " to be ready again";
+    });
+    if (!missing) co_return missing.error();
+    if (!missing.value().empty())
+        co_return failure(waiting_for(missing.value()) + " to be ready again, and the time is over");
+    const std::string agents = "/" + rendezvous().run_id + "/torchelastic/";
+    hosted()->reset(kept_between_attempts(agents));
+    std::vector<std::string> old;
+    for (int one = 0; one < nodes(); ++one)
+        old.push_back("/" + attempt_key("stopped", attempt - 1) + "/" + std::to_string(one));
+    old.push_back("/" + attempt_key("go", attempt - 1));
+    hosted()->remove(old);
+    hosted()->set("/" + own_prefix() + "attempt", attempt_text(attempt, true));
+    hosted()->set("/" + go, "1");
+    co_return success();
+}
+
+// --- what is heard ---
+
+awaitable<void> StaticMeeting::hear_news() {
+    const StoreFailure lost = co_await follow_news([this](const Json& entry) { hear(entry); });
+    if (!ended()) lost_store(lost);
+}
+
+/// A host that is frozen closes nothing: it is asked for a sign of life.
+awaitable<void> StaticMeeting::ask_after_host() {
+    while (!ended()) {
+        co_await pause(host_asked_every);
+        if (ended()) co_return;
+        const auto answer = co_await ops()->check("init/");
+        if (!answer && !ended()) {
+            lost_store(answer.error());
+            co_return;
+        }
+    }
+}
+
+void StaticMeeting::hear(const Json& entry) {
+    if (ended()) return;
+    const std::string type = text_of(entry, "type");
+    const std::string text = text_of(entry, "text");
+    if (type == "failure") {
+        failure_heard_ = text;
+        if (in_round_) {
+            post(RunEnded{failure("the job has failed: " + text)});
+        } else if (place_link_) {
+            place_link_->close();  // whatever is waited for does not come
+        }
+    } else if (type == "restart" && all_cpprun_ && number_of(entry, "attempt") > attempt_ && in_round_) {
+        post(PeersRestart{text});
+    } else if (type == "lost") {
+        const int lost = static_cast<int>(number_of(entry, "node_rank"));
+        if (!all_cpprun_ || !in_round_ || lost == rank()) return;
+        if (wish_.restart_count < config().max_restarts && !in_barrier_) {
+            post(PeersRestart{text + "; its place can be taken by a new agent with the same --node-rank"});
+        } else {
+            post(RunEnded{failure(text)});
+        }
+    }
+}
+
+/// Not that of a torchrun host whose job has ended: it closes its store while others are in the exit barrier.
+void StaticMeeting::lost_store(const StoreFailure& failed) {
+    if (in_barrier_ && !host_is_cpprun()) {
+        log(LogLevel::warning, "Error waiting on exit barrier: " + failed.message, true);
+        post(BarrierPassed{});
+        return;
+    }
+    // What a host has said before it went is not a lost connection.
+    if (!failure_heard_.empty()) {
+        fail(failure("the job has failed: " + failure_heard_));
+        return;
+    }
+    fail(failure(fmt::format("node 0 is lost: {}", failed.message), "its own output says why it has ended"));
+}
+
+// --- the end ---
+
+awaitable<void> StaticMeeting::wait_for_others(std::int64_t serial) {
+    const auto stale = [&] { return serial != serial_ || ended(); };
+    if (!place_link_ || !place_link_->usable()) {
+        auto link = co_await open_link(timeout());
+        if (stale()) co_return;
+        if (!link) {
+            lost_store({StoreFailure::Kind::connection, link.error().message});
+            co_return;
+        }
+        place_link_ = link.value();
+        co_await place_link_->set(own_prefix() + "node/" + std::to_string(rank()), card());
+    }
+    const auto link = place_link_;
+    const auto passed = co_await pass_exit_barrier(
+        link, rendezvous().run_id + "/", attempt_key("done", attempt_) + "/", rank(), nodes(), exit_barrier_timeout,
+        [this](const std::vector<int>& missing) { return waiting_for(missing); });
+    if (stale()) co_return;
+    if (!passed) {
+        lost_store({StoreFailure::Kind::connection, passed.error().message});
+        co_return;
+    }
+    if (!passed.value())
+        log(LogLevel::warning,
+            fmt::format("the other nodes have not ended within {} s after this one; it goes",
+                        exit_barrier_timeout.count()),
+            true);
+    post(BarrierPassed{});
+}
+
+awaitable<void> StaticMeeting::say_goodbye(RunResult result, std::function<void()> done) {
+    const bool good = result.outcome == RunResult::Outcome::succeeded;
+    const bool told_by_others = result.outcome == RunResult::Outcome::ended_elsewhere;
+    if (links_up()) {
+        const std::string text = result.outcome == RunResult::Outcome::signaled
+                                     ? fmt::format("{} was stopped by signal {}", host_name(), result.signo)
+                                 : result.failures.empty() ? host_name() + ": " + result.error.message
+                                                           : failure_text(result);
+        // No node can go on without this one: ranks are fixed.
+        if (!good && !told_by_others && opened_) co_await publish("failure", node_entry(rank(), text));
+        if (opened_) co_await ops()->set(own_prefix() + "bye/" + std::to_string(rank()), "1");
+    }
+    set_ended();
+    if (opened_)
+        co_await see_others_off(result.outcome == RunResult::Outcome::signaled ? goodbye_max : others_leave_max);
+    close_links();
+    done();
+}
+
+// --- what node 0 sees ---
+
+void StaticMeeting::observe(const StoreEvent& event) {
+    const std::uint64_t client = event.client;
+    if (event.kind == StoreEvent::Kind::connection_closed) {
+        boost::asio::post(executor(), [this, client] { peer_closed(client); });
+    } else if (event.key.size() < 256) {
+        boost::asio::post(
+            executor(), [this, client, key = std::string(event.key), value = std::string(event.value.substr(0, 4096))] {
+                peer_written(client, key, value);
+            });
+    }
+}
+
+void StaticMeeting::peer_written(std::uint64_t connection, const std::string& key, const std::string& value) {
+    const std::string prefix = std::string("/") + live_prefix;
+    if (!key.starts_with(prefix) || peers_.size() >= peers_max) return;
+    int node = -1;
+    const auto [end, error] = std::from_chars(key.data() + prefix.size(), key.data() + key.size(), node);
+    if (error != std::errc() || end != key.data() + key.size() || node < 0 || node >= nodes()) return;
+    peers_[connection] = node;
+    hosts_[node] = text_of(parse(value), "host");
+}
+
+void StaticMeeting::peer_closed(std::uint64_t connection) {
+    const auto peer = peers_.find(connection);
+    if (peer == peers_.end()) return;
+    const int node = peer->second;
+    peers_.erase(peer);
+    if (ended()) return;
+    spawn([](StaticMeeting* self, int gone) -> awaitable<void> {
+        const auto said_bye = [&] {
+            return self->hosted() != nullptr &&
+                   self->hosted()->get("/" + self->own_prefix() + "bye/" + std::to_string(gone)).has_value();
+        };
+        if (self->ended() || said_bye()) co_return;
+        co_await self->pause(lost_agent_grace);
+        if (self->ended() || said_bye()) co_return;
+        const bool back = std::any_of(self->peers_.begin(), self->peers_.end(),
+                                      [&](const auto& entry) { return entry.second == gone; });
+        if (back || !self->links_up()) co_return;
+        const std::string text = fmt::format("Lost node {} ({})", gone, self->hosts_[gone]);
+        co_await self->publish("lost", node_entry(gone, text));
+    }(this, node));
+}
+
+}  // namespace cpprun

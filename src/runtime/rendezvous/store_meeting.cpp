@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/rendezvous/store_meeting.hpp"
+
+#include "core/report/failure_summary.hpp"
+#include "core/text/python_json.hpp"
+#include "core/text/terminal_safe.hpp"
+#include "runtime/diagnostics.hpp"
+#include "runtime/os/host_name.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace cpprun {
+namespace {
+
+using boost::outcome_v2::success;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
+constexpr std::chrono::seconds first_word{3};
+constexpr std::chrono::seconds next_words{10};
+constexpr milliseconds reply_timeout{5'000};
+constexpr const char* host_key = "cpprun/host";
+constexpr std::size_t identity_bytes_max = 4096;
+
+Error as_error(const StoreFailure& failed) {
+    return failure(failed.message);
+}
+
+/// Speaks at once after three seconds of waiting, then every ten.
+class Patience {
+  public:
+    bool time_to_speak() {
+        const auto now = Clock::now();
+        if (now < next_) return false;
+        next_ = now + next_words;
+        return true;
+    }
+
+  private:
+    Clock::time_point next_ = Clock::now() + first_word;
+};
+
+Json parsed(const std::string& text) {
+    if (text.size() > identity_bytes_max) return Json();
+    return Json::parse(text, nullptr, false);
+}
+
+template <class T>
+T value_or(const Json& object, const char* name, T otherwise) {
+    if (!object.is_object()) return otherwise;
+    const auto found = object.find(name);
+    if (found == object.end()) return otherwise;
+    if constexpr (std::is_same_v<T, std::string>) {
+        return found->is_string() ? found->template get<std::string>() : otherwise;
+    } else {
+        return found->is_number_integer() ? found->template get<T>() : otherwise;
+    }
+}
+
+}  // namespace
+
+StoreMeeting::StoreMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
+                           StoreLog complain)
+    : config_(config),
+      executor_(executor),
+      complain_(std::move(complain)),
+      host_name_(full_host_name(host.host_name)),
+      pid_(host.pid),
+      news_(private_prefix(config.rendezvous.run_id)) {}
+
+StoreMeeting::~StoreMeeting() = default;
+
+std::string StoreMeeting::own_description() const {
+    return fmt::format("{} (pid {})", host_name_, pid_);
+}
+
+void StoreMeeting::spawn(boost::asio::awaitable<void> flow) {
+    boost::asio::co_spawn(executor_, std::move(flow), [](std::exception_ptr error) {
+        if (error) std::rethrow_exception(error);
+    });
+}
+
+boost::asio::awaitable<void> StoreMeeting::pause(Milliseconds time) {
+    boost::asio::steady_timer timer(executor_, time);
+    co_await timer.async_wait(as_result);
+}
+
+ListenSpec StoreMeeting::agents_listen_spec() const {
+    ListenSpec spec;
+    spec.scope = ListenScope::all;
+    spec.port = rendezvous().port.value_or(0);
+    spec.legacy = config_.store.legacy;
+    if (config_.store.bind) spec.bind_addresses = {*config_.store.bind};
+    spec.allow_cidrs = config_.store.allow;
+    spec.initial_values = {{std::string("/") + host_key, host_identity_text()}};
+    spec.agent_prefixes = {"/cpprun/"};
+    spec.ephemeral_prefixes = {"/cpprun/live/"};
+    spec.observed_prefixes = {"/cpprun/live/"};
+    return spec;
+}
+
+std::string StoreMeeting::host_identity_text() const {
+    return python_json(Json{{"version", 1},
+                            {"run_id", rendezvous().run_id},
+                            {"host", host_name_},
+                            {"pid", pid_},
+                            {"nodes_max", rendezvous().max_nodes}});
+}
+
+Result<void> StoreMeeting::host_store(ListenSpec spec) {
+    BOOST_OUTCOME_TRY(store_, StoreHost::start(spec, complain_));
+    log(LogLevel::info,
+        fmt::format("Process {} hosts the TCP store for the rendezvous, port {}.", pid_, store_->port()));
+    return success();
+}
+
+StoreMeeting::Async<std::shared_ptr<StoreLink>> StoreMeeting::open_link(Milliseconds connect_timeout) {
+    StoreLinkSettings settings;
+    settings.host = !store_ ? rendezvous().host : config_.store.bind.value_or("127.0.0.1");
+    settings.port = store_ ? store_->port() : rendezvous().port.value_or(0);
+    settings.connect_timeout = connect_timeout;
+    settings.reply_timeout = reply_timeout;
+    const auto begin = Clock::now();
+    const auto patience = std::make_shared<Patience>();
+    settings.on_retry = [this, begin, connect_timeout, patience](const std::string& problem, Milliseconds /*next*/) {
+        if (ended() || !patience->time_to_speak()) return;
+        const auto left = std::chrono::duration_cast<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
+        log(LogLevel::warning,
+            fmt::format("waiting for the store at {}:{} ({}); {} s left", rendezvous().host,
+                        rendezvous().port.value_or(0), problem, left.count()),
+            true);
+    };
+    auto link = std::make_shared<StoreLink>(executor_, std::move(settings));
+    const auto connected = co_await link->connect();
+    if (!connected) co_return as_error(connected.error());
+    co_return link;
+}
+
+StoreMeeting::Async<void> StoreMeeting::open_links(Milliseconds connect_timeout) {
+    auto ops = co_await open_link(connect_timeout);
+    if (!ops) co_return ops.error();
+    ops_ = std::move(ops.value());
+    auto watch = co_await open_link(connect_timeout);
+    if (!watch) co_return watch.error();
+    watch_ = std::move(watch.value());
+    co_return success();
+}
+
+void StoreMeeting::close_links() {
+    if (ops_) ops_->close();
+    if (watch_) watch_->close();
+}
+
+StoreMeeting::Async<std::optional<StoreMeeting::HostIdentity>> StoreMeeting::read_host_identity() {
+    const auto there = co_await ops_->check(host_key);
+    if (!there) co_return as_error(there.error());
+    if (!there.value()) co_return std::nullopt;
+    const auto text = co_await ops_->get(host_key);
+    if (!text) co_return as_error(text.error());
+    const Json identity = parsed(text.value());
+    HostIdentity found;
+    found.run_id = value_or<std::string>(identity, "run_id", "");
+    found.host = terminal_safe(value_or<std::string>(identity, "host", "?"));
+    found.pid = value_or(identity, "pid", 0);
+    found.nodes_max = value_or(identity, "nodes_max", 0);
+    host_identity_ = found;
+    co_return host_identity_;
+}
+
+std::string StoreMeeting::news_text(const std::string& type, Json more) {
+    more["type"] = type;
+    more["from"] = own_description();
+    more["serial"] = serial_++;
+    return python_json(more);
+}
+
+boost::asio::awaitable<StoreFailure> StoreMeeting::follow_news(std::function<void(const Json&)> hear) {
+    co_return co_await news_.follow(watch_, [hear = std::move(hear)](const std::string& text) {
+        const Json entry = parsed(text);
+        if (entry.is_object()) hear(entry);
+    });
+}
+
+boost::asio::awaitable<StoreResult<void>> StoreMeeting::publish(std::string type, Json more) {
+    co_return co_await news_.publish(ops_, news_text(type, std::move(more)));
+}
+
+StoreMeeting::Async<std::vector<int>> StoreMeeting::wait_for_all(
+    std::shared_ptr<StoreLink> link, std::vector<std::string> keys, Milliseconds timeout,
+    std::function<std::string(const std::vector<int>&)> waiting_for) {
+    const auto deadline = Clock::now() + timeout;
+    Milliseconds slice = first_word;
+    for (;;) {
+        const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+        const auto waited = co_await link->wait(keys, std::clamp(left, Milliseconds(0), slice));
+        if (waited) co_return std::vector<int>{};
+        if (waited.error().kind != StoreFailure::Kind::timeout) co_return as_error(waited.error());
+        std::vector<int> missing;
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            const auto there = co_await link->check(keys[i]);
+            if (!there) co_return as_error(there.error());
+            if (!there.value()) missing.push_back(static_cast<int>(i));
+        }
+        if (missing.empty()) co_return missing;
+        if (Clock::now() >= deadline) co_return missing;
+        if (ended()) co_return failure("the run has ended");
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
+        log(LogLevel::warning, fmt::format("{}; {} s left", waiting_for(missing), seconds.count()), true);
+        slice = next_words;
+    }
+}
+
+StoreMeeting::Async<RankRange> StoreMeeting::exchange_ranks(
+    std::shared_ptr<StoreLink> link, std::string prefix, int group_rank, int group_world_size, Milliseconds timeout,
+    std::function<std::string(const std::vector<int>&)> waiting_for) {
+    const int own_size = config_.nproc_per_node;
+    if (config_.worker_identical) co_return assign_identical_ranks(group_rank, group_world_size, own_size);
+    const auto role_key = [&](int rank) { return fmt::format("{}torchelastic/role_info/{}", prefix, rank); };
+    const auto place_key = [&](int rank) { return fmt::format("{}torchelastic/assigned_ranks/{}", prefix, rank); };
+    Json own;
+    own["role"] = config_.role;
+    own["rank"] = group_rank;
+    own["local_world_size"] = own_size;
+    const auto told = co_await link->set(role_key(group_rank), python_json(own));
+    if (!told) co_return as_error(told.error());
+    if (group_rank == 0) {
+        std::vector<std::string> keys;
+        for (int rank = 0; rank < group_world_size; ++rank) keys.push_back(role_key(rank));
+        const auto missing = co_await wait_for_all(link, keys, timeout, waiting_for);
+        if (!missing) co_return missing.error();
+        if (!missing.value().empty())
+            co_return failure(fmt::format("{}, and the time of {} s is over", waiting_for(missing.value()),
+                                          std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+        const auto infos = co_await link->multi_get(keys);
+        if (!infos) co_return as_error(infos.error());
+        std::vector<AgentShare> shares;
+        for (std::size_t rank = 0; rank < infos.value().size(); ++rank) {
+            const Json info = parsed(infos.value()[rank]);
+            AgentShare share{value_or<std::string>(info, "role", ""), value_or(info, "local_world_size", 0)};
+            if (share.local_world_size < 1 || share.local_world_size > 1'000'000)
+                co_return failure(fmt::format("node {} told no size of its worker group: '{}'", rank,
+                                              terminal_safe(infos.value()[rank].substr(0, 200))));
+            shares.push_back(std::move(share));
+        }
+        std::vector<std::string> place_keys;
+        std::vector<std::string> places;
+        const std::vector<RankRange> ranges = assign_ranks(shares);
+        for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
+            const RankRange& range = ranges[rank];
+            place_keys.push_back(place_key(static_cast<int>(rank)));
+            places.push_back(fmt::format("[{}, {}, {}, {}]", range.global_base, range.world_size, range.role_base,
+                                         range.role_world_size));
+        }
+        const auto given = co_await link->multi_set(place_keys, places);
+        if (!given) co_return as_error(given.error());
+        co_return ranges.front();
+    }
+    const auto missing = co_await wait_for_all(
+        link, std::vector<std::string>(1, place_key(group_rank)), timeout, [&](const std::vector<int>&) {
+            return fmt::format("waiting for node 0, which gives out the ranks when all {} nodes are there",
+                               group_world_size);
+        });
+    if (!missing) co_return missing.error();
+    if (!missing.value().empty())
+        co_return failure(fmt::format("node 0 has not given out ranks within {} s",
+                                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
+    const auto place = co_await link->get(place_key(group_rank));
+    if (!place) co_return as_error(place.error());
+    const Json list = parsed(place.value());
+    const bool sound = list.is_array() && list.size() == 4 &&
+                       std::all_of(list.begin(), list.end(), [](const Json& n) { return n.is_number_integer(); });
+    if (!sound) co_return failure("node 0 gave out ranks that make no sense: '" + terminal_safe(place.value()) + "'");
+    RankRange range;
+    range.group_rank = group_rank;
+    range.group_world_size = group_world_size;
+    range.local_world_size = own_size;
+    range.global_base = list[0].get<int>();
+    range.world_size = list[1].get<int>();
+    range.role_base = list[2].get<int>();
+    range.role_world_size = list[3].get<int>();
+    if (range.global_base < 0 || range.global_base + own_size > range.world_size)
+        co_return failure("node 0 gave out ranks that make no sense: '" + terminal_safe(place.value()) + "'");
+    co_return range;
+}
+
+StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
+    std::shared_ptr<StoreLink> link, std::string prefix, std::string done_prefix, int group_rank, int group_world_size,
+    Milliseconds timeout, std::function<std::string(const std::vector<int>&)> waiting_for) {
+    const std::string members = prefix + "torchelastic/agent/terminal_state/num_members";
+    const std::string last = prefix + "torchelastic/agent/terminal_state/last_member";
+    const auto noted = co_await link->set(done_prefix + std::to_string(group_rank), "1");
+    if (!noted) co_return as_error(noted.error());
+    const auto count = co_await link->add(members, 1);
+    if (!count) co_return as_error(count.error());
+    if (count.value() >= group_world_size) {
+        const auto told = co_await link->set(last, "<val_ignored>");
+        if (!told) co_return as_error(told.error());
+        co_return true;
+    }
+    const auto deadline = Clock::now() + timeout;
+    Milliseconds slice = first_word;
+    for (;;) {
+        const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+        const auto waited = co_await link->wait(last, std::clamp(left, Milliseconds(0), slice));
+        if (waited) co_return true;
+        if (waited.error().kind != StoreFailure::Kind::timeout) co_return as_error(waited.error());
+        if (Clock::now() >= deadline) co_return false;
+        if (ended()) co_return failure("the run has ended");
+        std::vector<int> missing;
+        for (int rank = 0; rank < group_world_size; ++rank) {
+            const auto there = co_await link->check(done_prefix + std::to_string(rank));
+            if (!there) co_return as_error(there.error());
+            if (!there.value()) missing.push_back(rank);
+        }
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
+        log(LogLevel::warning,
+            fmt::format("this node has ended well; {}; {} s left", waiting_for(missing), seconds.count()), true);
+        slice = next_words;
+    }
+}
+
+boost::asio::awaitable<void> StoreMeeting::see_others_off(Milliseconds at_most) {
+    if (!store_) co_return;
+    const auto deadline = Clock::now() + at_most;
+    const auto counts = [](const std::shared_ptr<StoreLink>& link) { return link && link->usable() ? 1U : 0U; };
+    const std::size_t own = counts(ops_) + counts(watch_);
+    while (store_->statistics().connections > own && Clock::now() < deadline) co_await pause(Milliseconds(5));
+}
+
+std::string StoreMeeting::failure_text(const RunResult& result) const {
+    if (result.failures.empty()) return fmt::format("the workers of {} failed", host_name_);
+    const WorkerFailure& root = result.failures[root_cause(result.failures)];
+    return fmt::format("rank {} on {} failed (exitcode {})", root.global_rank, host_name_, root.status.python_code());
+}
+
+}  // namespace cpprun

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the meetings of several nodes have in common: who hosts the agents' store, two links to it, news between
+// cpprun's agents, the exchange of ranks and the exit barrier in torch's keys.
+#pragma once
+
+#include "core/host_facts.hpp"
+#include "core/launch_config.hpp"
+#include "runtime/agent/job_meeting.hpp"
+#include "runtime/rendezvous/host_choice.hpp"
+#include "runtime/rendezvous/news_log.hpp"
+#include "runtime/rendezvous/store_link.hpp"
+#include "runtime/store/store_host.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cpprun {
+
+class StoreMeeting : public JobMeeting {
+  public:
+    ~StoreMeeting() override;
+
+  protected:
+    using Milliseconds = std::chrono::milliseconds;
+    template <class T>
+    using Async = boost::asio::awaitable<Result<T>>;
+
+    StoreMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
+                 StoreLog complain);
+
+    const LaunchConfig& config() const { return config_; }
+    const RendezvousConfig& rendezvous() const { return config_.rendezvous; }
+    boost::asio::any_io_executor executor() const { return executor_; }
+    const std::string& host_name() const { return host_name_; }
+    int pid() const { return pid_; }
+    /// "node1 (pid 12)": this agent in messages.
+    std::string own_description() const;
+
+    /// Starts a coroutine that belongs to this object. It must not outlive it by touching it: see ended().
+    void spawn(boost::asio::awaitable<void> flow);
+    /// A text for an endless wait: "waiting for …" every ten seconds, the first after three.
+    boost::asio::awaitable<void> pause(Milliseconds time);
+
+    // --- the store of the agents ---
+
+    /// Hosts the store on the endpoint's port. `observer` is called on the store's thread.
+    Result<void> host_store(ListenSpec spec);
+    ListenSpec agents_listen_spec() const;
+    StoreHost* hosted() { return store_.get(); }
+    void close_store() { store_.reset(); }
+    /// The link that only waits for news.
+    std::shared_ptr<StoreLink> watch() const { return watch_; }
+
+    /// Connects one link to the endpoint; says every ten seconds what it waits for and why.
+    Async<std::shared_ptr<StoreLink>> open_link(Milliseconds connect_timeout);
+    /// The link for short requests.
+    std::shared_ptr<StoreLink> ops() const { return ops_; }
+    Async<void> open_links(Milliseconds connect_timeout);
+    void close_links();
+    bool links_up() const { return ops_ && ops_->usable() && watch_ && watch_->usable(); }
+
+    /// Who hosts: none if it is no cpprun.
+    struct HostIdentity {
+        std::string run_id;
+        std::string host;
+        int pid = 0;
+        int nodes_max = 0;
+    };
+    Async<std::optional<HostIdentity>> read_host_identity();
+    std::string host_identity_text() const;
+    bool host_is_cpprun() const { return host_identity_.has_value() || store_ != nullptr; }
+
+    // --- news ---
+
+    NewsLog& news() { return news_; }
+    /// A text that no other is like.
+    std::string news_text(const std::string& type, nlohmann::ordered_json more = nlohmann::ordered_json::object());
+    boost::asio::awaitable<StoreFailure> follow_news(std::function<void(const nlohmann::ordered_json&)> hear);
+    boost::asio::awaitable<StoreResult<void>> publish(std::string type,
+                                                      nlohmann::ordered_json more = nlohmann::ordered_json::object());
+
+    // --- torch's keys ---
+
+    /// Gives and takes ranks under `prefix` (contract 7.2). `waiting_for` says in words which of these group ranks have
+    /// not come yet.
+    Async<RankRange> exchange_ranks(std::shared_ptr<StoreLink> link, std::string prefix, int group_rank,
+                                    int group_world_size, Milliseconds timeout,
+                                    std::function<std::string(const std::vector<int>&)> waiting_for);
+
+    /// Waits until all keys are there, `timeout` at most, and says every ten seconds what is missing. Returns the
+    /// indices of those that did not come; empty: all did.
+    Async<std::vector<int>> wait_for_all(std::shared_ptr<StoreLink> link, std::vector<std::string> keys,
+                                         Milliseconds timeout,
+                                         std::function<std::string(const std::vector<int>&)> waiting_for);
+
+    /// torch's exit barrier under `prefix` (contract 7.5); `done_prefix` holds our own notes of who is through. True:
+    /// all came; false: the time was over.
+    Async<bool> pass_exit_barrier(std::shared_ptr<StoreLink> link, std::string prefix, std::string done_prefix,
+                                  int group_rank, int group_world_size, Milliseconds timeout,
+                                  std::function<std::string(const std::vector<int>&)> waiting_for);
+
+    /// Lets the others leave before the hosted store goes, for this long at most.
+    boost::asio::awaitable<void> see_others_off(Milliseconds at_most);
+
+    /// What to tell the others about a failed run: which worker, of what.
+    std::string failure_text(const RunResult& result) const;
+
+    bool ended() const { return ended_; }
+    void set_ended() { ended_ = true; }
+
+    static std::string private_prefix(const std::string& run_id) { return "cpprun/1/" + run_id + "/"; }
+
+  private:
+    const LaunchConfig& config_;
+    boost::asio::any_io_executor executor_;
+    StoreLog complain_;
+    std::string host_name_;
+    int pid_;
+    std::unique_ptr<StoreHost> store_;
+    std::shared_ptr<StoreLink> ops_;
+    std::shared_ptr<StoreLink> watch_;
+    std::optional<HostIdentity> host_identity_;
+    NewsLog news_;
+    std::int64_t serial_ = 0;
+    bool ended_ = false;
+};
+
+}  // namespace cpprun
