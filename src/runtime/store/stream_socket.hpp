@@ -27,9 +27,9 @@ struct ConnectFailure {
 template <class T>
 using ConnectResult = boost::outcome_v2::basic_result<T, ConnectFailure, boost::outcome_v2::policy::all_narrow>;
 
-/// The addresses of `host`, numeric ones without asking anybody. A name is asked of the system's resolver, which has
-/// its own time limits.
-ConnectResult<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port);
+/// The addresses of `host`, numeric ones without asking anybody. A name is asked of the system's resolver in a thread
+/// of its own, which is left to itself if there is no answer by the deadline: nothing can call off a look-up.
+ConnectResult<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port, SteadyTime deadline);
 
 class StreamSocket {
   public:

@@ -83,7 +83,7 @@ ConnectResult<void> shake_hands(StreamSocket& socket, SteadyTime deadline) {
 }
 
 ConnectResult<StreamSocket> try_once(const StoreClientSettings& settings, SteadyTime deadline) {
-    BOOST_OUTCOME_TRY(const auto addresses, resolve(settings.host, settings.port));
+    BOOST_OUTCOME_TRY(const auto addresses, resolve(settings.host, settings.port, deadline));
     BOOST_OUTCOME_TRY(auto socket, StreamSocket::connect(addresses, deadline));
     BOOST_OUTCOME_TRY(shake_hands(socket, deadline));
     return socket;
