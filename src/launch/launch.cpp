@@ -55,7 +55,7 @@ void say_for_store(StoreLogLevel level, const std::string& line) {
     const LogLevel as = level == StoreLogLevel::warning ? LogLevel::warning
                         : level == StoreLogLevel::info  ? LogLevel::info
                                                         : LogLevel::debug;
-    log(as, "store: " + line);
+    log(as, line);
 }
 
 Result<std::unique_ptr<JobMeeting>> open_meeting(const LaunchConfig& config, const HostFacts& host,

@@ -159,3 +159,19 @@ def test_B92_a_foreign_peer_is_refused_with_one_line_and_others_are_served(netwo
     assert len(lines) == 2, lines
     assert lines[0].startswith("store: refused 10.78.0.2:") and lines[0].endswith(": not an allowed address")
     assert lines[1].startswith("store: refused [fd77::2]:")
+
+
+def test_B92_a_bind_address_that_is_not_this_machines_is_an_error_with_the_options_name(place):
+    result = place.run("--no-python", "--store-bind=192.0.2.1", "true")
+    assert result.code == 1
+    assert "argument --store-bind/--store_bind: cannot listen on 192.0.2.1: Cannot assign requested address" in result.stderr
+
+
+def test_B92_what_the_store_says_of_a_stranger_is_one_line_of_the_launch(place):
+    place.write("knock.py", "import os, socket\n"
+                "s = socket.create_connection((os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])))\n"
+                "s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')\nassert not s.recv(1)\n")
+    result = place.run("--nproc-per-node=1", "knock.py")
+    assert result.code == 0
+    [line] = [line for line in result.stderr.splitlines() if "store: dropped" in line]
+    assert line.split("] ", 1)[1].startswith("store: dropped 127.0.0.1:"), line
