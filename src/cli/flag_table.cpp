@@ -395,7 +395,7 @@ constexpr std::array<OptionSpec, option_count> table{{
      .kind = text,
      .metavar = "ADDR",
      .variable = "CPPRUN_STORE_BIND",
-     .accepted = "an address",
+     .accepted = "one IPv4 or IPv6 address, no name",
      .group = store,
      .extension = true,
      .help = "Address on which the store listens."},

@@ -3,6 +3,7 @@
 
 #include "cli/check_program.hpp"
 #include "cli/duration.hpp"
+#include "cli/network_address.hpp"
 #include "cli/pet_environment.hpp"
 #include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
@@ -81,7 +82,7 @@ class Resolver {
         BOOST_OUTCOME_TRY(resolve_stopping());
         BOOST_OUTCOME_TRY(resolve_monitoring());
         BOOST_OUTCOME_TRY(resolve_devices());
-        resolve_store();
+        BOOST_OUTCOME_TRY(resolve_store());
         resolve_switches();
         BOOST_OUTCOME_TRY(CheckedProgram checked, check_program(raw_, config_.nproc_per_node, host_, files_));
         config_.program = std::move(checked.program);
@@ -295,19 +296,27 @@ class Resolver {
         return boost::outcome_v2::success();
     }
 
-    void resolve_store() {
+    Result<void> resolve_store() {
         StoreConfig& store = config_.store;
         store.legacy = setting(OptionId::store_legacy).on();
-        if (!text(OptionId::store_bind).empty()) store.bind = text(OptionId::store_bind);
-        if (!text(OptionId::store_allow).empty())
-            for (const std::string_view network : split_at_commas(text(OptionId::store_allow)))
-                store.allow.emplace_back(strip_blanks(network));
+        if (!text(OptionId::store_bind).empty()) {
+            if (!address_width(text(OptionId::store_bind))) return invalid_value(raw_, OptionId::store_bind);
+            store.bind = text(OptionId::store_bind);
+        }
+        if (!text(OptionId::store_allow).empty()) {
+            for (const std::string_view part : split_at_commas(text(OptionId::store_allow))) {
+                const std::string& network = store.allow.emplace_back(strip_blanks(part));
+                if (!is_network(network))
+                    return invalid_value(raw_, OptionId::store_allow, python_repr(network) + " is no network");
+            }
+        }
         // torchrun's variable speaks of c10d only; with static the agent's store is always shared (contract 3.2).
         const bool not_shared = variable_is_one(host_.environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE") &&
                                 config_.rendezvous.kind == RendezvousKind::c10d;
         const bool rank0 =
             setting(OptionId::worker_store).given() ? text(OptionId::worker_store) == "rank0" : not_shared;
         config_.worker_store = rank0 ? WorkerStore::rank0 : WorkerStore::agent;
+        return boost::outcome_v2::success();
     }
 
     void resolve_switches() {

@@ -39,6 +39,12 @@ ListenSpec listen_spec(const LaunchConfig& config, const std::string& host, std:
     return spec;
 }
 
+// With the option that chose the address.
+Error named(Error error, const LaunchConfig& config) {
+    if (config.store.bind) error.message = "argument --store-bind/--store_bind: " + error.message;
+    return error;
+}
+
 }  // namespace
 
 WorkerMeeting::WorkerMeeting(const LaunchConfig& config)
@@ -50,8 +56,9 @@ WorkerMeeting::WorkerMeeting(const LaunchConfig& config)
 Result<std::unique_ptr<WorkerMeeting>> WorkerMeeting::open(const LaunchConfig& config, StoreLog complain) {
     std::unique_ptr<WorkerMeeting> meeting(new WorkerMeeting(config));
     if (meeting->agent_store_) {
-        BOOST_OUTCOME_TRY(meeting->store_, StoreHost::start(listen_spec(config, meeting->host_, meeting->fixed_port_),
-                                                            std::move(complain)));
+        auto store = StoreHost::start(listen_spec(config, meeting->host_, meeting->fixed_port_), std::move(complain));
+        if (!store) return named(store.error(), config);
+        meeting->store_ = std::move(store).value();
     } else {
         BOOST_OUTCOME_TRY(meeting->reserve());
     }

@@ -65,11 +65,14 @@ int bind_one(const Place& place, std::uint16_t port, SocketFd& bound) {
 Error bind_error(const Place& place, std::uint16_t port, int error) {
     SocketAddress address = place.address;
     address.set_port(port);
-    if (error != EADDRINUSE) return failure("cannot listen on " + endpoint_text(address) + ": " + error_text(error));
+    const std::string where = port == 0 ? address_text(address) : endpoint_text(address);
+    if (error == EADDRNOTAVAIL) {
+        return failure("cannot listen on " + where + ": " + error_text(error), "this machine has no such address");
+    }
+    if (error != EADDRINUSE) return failure("cannot listen on " + where + ": " + error_text(error));
     const std::string owner = port == 0 ? std::string() : port_owner(port);
-    return failure(
-        "cannot listen on " + endpoint_text(address) + ": address already in use" + (owner.empty() ? "" : " " + owner),
-        "choose another port, or 0 for any free one");
+    return failure("cannot listen on " + where + ": address already in use" + (owner.empty() ? "" : " " + owner),
+                   "choose another port, or 0 for any free one");
 }
 
 // Port 0 takes what the first place is given. None: that port is taken in a later place.

@@ -218,6 +218,14 @@ TEST(Values, B03AWrongValueIsOneLineThatNamesOptionAndValue) {
          "argument --worker-store/--worker_store: invalid choice: 'x' (choose from 'agent', 'rank0')"},
         {{"--exit-code=x"}, "argument --exit-code/--exit_code: invalid choice: 'x'"},
         {{"--cpu-count=x"}, "argument --cpu-count/--cpu_count: invalid choice: 'x'"},
+        {{"--store-bind=localhost"},
+         "argument --store-bind/--store_bind: invalid value: 'localhost' (accepted: one IPv4 or IPv6 address"},
+        {{"--store-bind=127.0.0.1,::1"},
+         "argument --store-bind/--store_bind: invalid value: '127.0.0.1,::1' (accepted: "},
+        {{"--store-allow=10.0.0.0/8, 10.0.0.0/33"},
+         "argument --store-allow/--store_allow: invalid value: '10.0.0.0/8, 10.0.0.0/33': '10.0.0.0/33' is no network "
+         "(accepted: "},
+        {{"--store-allow=,"}, "argument --store-allow/--store_allow: invalid value: ',': '' is no network (accepted: "},
         {{"--role=a", "--max-restarts=a\nb"},
          "argument --max-restarts/--max_restarts: invalid int value: 'a\\nb' (accepted: "},
     };
@@ -236,6 +244,9 @@ TEST(Values, TheLineNamesTheVariableThatHeldTheWrongValue) {
                 HasSubstr("Unsupported nproc_per_node value: zwei (accepted: a whole number, cpu, gpu, xpu, auto"));
     EXPECT_THAT(FakeMachine().set("PET_NPROC_PER_NODE", "zwei").usage({"w.py"}),
                 testing::EndsWith(" (set by PET_NPROC_PER_NODE)"));
+    EXPECT_THAT(FakeMachine().set("CPPRUN_STORE_ALLOW", "all").usage({"w.py"}),
+                StartsWith("argument --store-allow/--store_allow: invalid value: 'all': 'all' is no network (set by "
+                           "CPPRUN_STORE_ALLOW; accepted: "));
     EXPECT_THAT(FakeMachine().set("PET_START_METHOD", "bogus").usage({"w.py"}),
                 StartsWith("argument --start-method/--start_method: invalid choice: 'bogus' (choose from 'spawn', "
                            "'fork', 'forkserver') (set by PET_START_METHOD)"));
