@@ -3,6 +3,8 @@
 
 #include "core/store/wire_codec.hpp"
 
+#include <boost/container/small_vector.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -41,7 +43,7 @@ struct StoreEngine::WaitNode : boost::intrusive::list_base_hook<> {
 
 struct StoreWait {
     std::size_t missing = 0;
-    std::vector<StoreEngine::WaitNode> nodes;
+    boost::container::small_vector<StoreEngine::WaitNode, 1> nodes;
     std::size_t counted_bytes = 0;
 };
 
@@ -371,7 +373,7 @@ void StoreEngine::park(StoreClientState& client, std::span<const std::string_vie
     cancel_wait(client);
     client.wait = std::make_unique<StoreWait>();
     client.wait->missing = keys.size();
-    client.wait->nodes = std::vector<WaitNode>(keys.size());
+    client.wait->nodes.resize(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
         auto place = waiting_.find(keys[i]);
         if (place == waiting_.end()) place = waiting_.emplace(keys[i], WaitList()).first;
