@@ -169,7 +169,10 @@ void AgentDriver::execute(const StartGroup& command) {
         }
         return boost::outcome_v2::success();
     };
-    const Result<void> started = start_all();
+    Result<void> started = start_all();
+    const Result<void> watched = workers_.watch();
+    pids_.resize(static_cast<std::size_t>(workers_.count()));
+    if (started && !watched) started = watched;
     attempt_logs_.filtered_stdout = {};
     attempt_logs_.filtered_stderr = {};
     if (started) {

@@ -35,19 +35,31 @@ LocalWorkers::~LocalWorkers() = default;
 
 Result<pid_t> LocalWorkers::start(const SpawnSpec& spec) {
     BOOST_OUTCOME_TRY(const pid_t pid, spawn(spec));
-    const int fd = open_pidfd(pid);
-    if (fd < 0) {
-        const std::string reason = std::strerror(errno);
-        ::kill(-pid, SIGKILL);
-        ::waitpid(pid, nullptr, 0);
-        return failure("cannot watch process " + std::to_string(pid) + ": " + reason);
-    }
-    workers_.push_back({pid, false, std::make_unique<boost::asio::posix::stream_descriptor>(io_, fd)});
-    watch(count() - 1);
+    workers_.push_back({pid, false, nullptr});
     return pid;
 }
 
-void LocalWorkers::watch(int local_rank) {
+Result<void> LocalWorkers::watch() {
+    for (auto worker = workers_.begin(); worker != workers_.end(); ++worker) {
+        if (worker->pidfd) continue;
+        const int fd = open_pidfd(worker->pid);
+        if (fd < 0) {
+            const std::string reason = std::strerror(errno);
+            for (auto unseen = worker; unseen != workers_.end(); ++unseen) {
+                ::kill(-unseen->pid, SIGKILL);
+                ::waitpid(unseen->pid, nullptr, 0);
+            }
+            const pid_t pid = worker->pid;
+            workers_.erase(worker, workers_.end());
+            return failure("cannot watch process " + std::to_string(pid) + ": " + reason);
+        }
+        worker->pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_, fd);
+        await_end(static_cast<int>(worker - workers_.begin()));
+    }
+    return boost::outcome_v2::success();
+}
+
+void LocalWorkers::await_end(int local_rank) {
     auto& pidfd = *workers_[static_cast<std::size_t>(local_rank)].pidfd;
     pidfd.async_wait(boost::asio::posix::descriptor_base::wait_read,
                      [this, local_rank](boost::system::error_code error) {
@@ -59,7 +71,7 @@ void LocalWorkers::ended(int local_rank) {
     Worker& worker = workers_[static_cast<std::size_t>(local_rank)];
     ExitStatus status;
     if (!peek_status(worker.pid, status)) {
-        watch(local_rank);
+        await_end(local_rank);
         return;
     }
     worker.ended = true;

@@ -22,8 +22,14 @@ class LocalWorkers {
     LocalWorkers(boost::asio::io_context& io, std::function<void(int, ExitStatus)> exited);
     ~LocalWorkers();
 
-    /// Starts the worker of the next local rank. The pid, or why it could not be started.
+    /// Starts the worker of the next local rank. The pid, or why it could not be started. Its end is seen only after
+    /// watch(): what watching needs is left until all run, so that the last does not wait for it, and a child does not
+    /// inherit one more descriptor for each sibling before it.
     Result<pid_t> start(const SpawnSpec& spec);
+
+    /// Begins to watch the workers started since the last call. Those that cannot be watched, for want of descriptors,
+    /// are killed and forgotten, and the error says so.
+    Result<void> watch();
 
     /// Sends `signo` to the process group of this worker, unless it has ended.
     void signal(int local_rank, int signo);
@@ -42,9 +48,9 @@ class LocalWorkers {
     struct Worker {
         pid_t pid = 0;
         bool ended = false;
-        std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
+        std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;  ///< none before watch()
     };
-    void watch(int local_rank);
+    void await_end(int local_rank);
     void ended(int local_rank);
 
     boost::asio::io_context& io_;

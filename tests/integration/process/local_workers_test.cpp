@@ -27,6 +27,7 @@ SpawnSpec shell(const std::string& command) {
 class Group {
   public:
     Group() : workers(io, [this](int rank, ExitStatus status) { ends[rank] = status; }) {}
+    bool start(const SpawnSpec& spec) { return workers.start(spec) && workers.watch(); }
     bool run_until(const std::function<bool()>& fact) {
         const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
         while (!fact() && std::chrono::steady_clock::now() < deadline) io.run_for(std::chrono::milliseconds(10));
@@ -42,11 +43,11 @@ TEST(LocalWorkers, ReportEveryExitCodeAndEverySignalAsItWas) {
     std::map<int, ExitStatus> expected;
     for (const int code : {0, 1, 2, 9, 126, 127, 128, 137, 255}) {
         expected[group.workers.count()] = ExitStatus::exited(code);
-        ASSERT_TRUE(group.workers.start(shell("exit " + std::to_string(code))));
+        ASSERT_TRUE(group.start(shell("exit " + std::to_string(code))));
     }
     for (const int signo : {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGUSR1, 34, 40, 64}) {
         expected[group.workers.count()] = ExitStatus::killed_by(signo);
-        ASSERT_TRUE(group.workers.start(shell("kill -" + std::to_string(signo) + " $$")));
+        ASSERT_TRUE(group.start(shell("kill -" + std::to_string(signo) + " $$")));
     }
     ASSERT_TRUE(group.run_until([&] { return group.ends.size() == expected.size(); }));
     EXPECT_EQ(group.ends, expected);
@@ -57,10 +58,10 @@ TEST(LocalWorkers, ReportEveryExitCodeAndEverySignalAsItWas) {
 TEST(LocalWorkers, SignalsReachTheWholeProcessGroupButNotTheDead) {
     const test::TempDir dir;
     Group group;
-    ASSERT_TRUE(group.workers.start(shell("exit 0")));
-    ASSERT_TRUE(group.workers.start(shell("(trap 'touch " + (dir / "child") + "; exit' TERM; touch " + (dir / "ready") +
-                                          "; sleep 300 & wait) & "
-                                          "trap 'wait; exit 3' TERM; wait")));
+    ASSERT_TRUE(group.start(shell("exit 0")));
+    ASSERT_TRUE(group.start(shell("(trap 'touch " + (dir / "child") + "; exit' TERM; touch " + (dir / "ready") +
+                                  "; sleep 300 & wait) & "
+                                  "trap 'wait; exit 3' TERM; wait")));
     ASSERT_TRUE(group.run_until([&] { return group.ends.contains(0) && std::filesystem::exists(dir / "ready"); }));
     group.workers.signal(0, SIGTERM);
     group.workers.signal(1, SIGTERM);
@@ -72,7 +73,7 @@ TEST(LocalWorkers, SignalsReachTheWholeProcessGroupButNotTheDead) {
 TEST(LocalWorkers, ReleaseTakesWhatIsLeftInAFailedWorkersGroupWithIt) {
     const test::TempDir dir;
     Group group;
-    ASSERT_TRUE(group.workers.start(shell("sleep 300 & echo $! > " + (dir / "pid") + "; exit 1")));
+    ASSERT_TRUE(group.start(shell("sleep 300 & echo $! > " + (dir / "pid") + "; exit 1")));
     ASSERT_TRUE(group.run_until([&] { return group.ends.contains(0); }));
     int left = 0;
     std::ifstream(dir / "pid") >> left;
@@ -89,7 +90,7 @@ TEST(LocalWorkers, ReleaseTakesWhatIsLeftInAFailedWorkersGroupWithIt) {
 
 TEST(LocalWorkers, KnowTheStateOfAProcessWithAnOddName) {
     Group group;
-    ASSERT_TRUE(group.workers.start(shell("exec sleep 300")));
+    ASSERT_TRUE(group.start(shell("exec sleep 300")));
     ASSERT_TRUE(group.run_until([&] { return group.workers.state_letter(0) == 'S'; }));
     group.workers.signal(0, SIGKILL);
     ASSERT_TRUE(group.run_until([&] { return group.ends.contains(0); }));
