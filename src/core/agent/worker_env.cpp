@@ -3,14 +3,20 @@
 
 namespace cpprun {
 
-Environment worker_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited) {
+Environment rank_variables(const LaunchConfig& config, const WorkerPlace& place) {
+    return {
+        {"LOCAL_RANK", config.virtual_local_rank ? "0" : std::to_string(place.local_rank)},
+        {"RANK", std::to_string(place.ranks.global_base + place.local_rank)},
+        {"ROLE_RANK", std::to_string(place.ranks.role_base + place.local_rank)},
+        {"TORCHELASTIC_ERROR_FILE", place.error_file},
+    };
+}
+
+Environment group_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited) {
     const RankRange& ranks = place.ranks;
     const auto text = [](int n) { return std::to_string(n); };
     Environment out{
-        {"LOCAL_RANK", config.virtual_local_rank ? "0" : text(place.local_rank)},
-        {"RANK", text(ranks.global_base + place.local_rank)},
         {"GROUP_RANK", text(ranks.group_rank)},
-        {"ROLE_RANK", text(ranks.role_base + place.local_rank)},
         {"ROLE_NAME", config.role},
         {"LOCAL_WORLD_SIZE", text(ranks.local_world_size)},
         {"WORLD_SIZE", text(ranks.world_size)},
@@ -22,7 +28,6 @@ Environment worker_variables(const LaunchConfig& config, const WorkerPlace& plac
         {"TORCHELASTIC_MAX_RESTARTS", text(config.max_restarts)},
         {"TORCHELASTIC_RUN_ID", config.rendezvous.run_id},
         {"TORCHELASTIC_USE_AGENT_STORE", place.master.agent_store ? "True" : "False"},
-        {"TORCHELASTIC_ERROR_FILE", place.error_file},
         {"TORCHELASTIC_SIGNALS_TO_HANDLE", config.stop.signals_to_handle_text},
     };
     const auto nccl = inherited.find("TORCH_NCCL_ASYNC_ERROR_HANDLING");
@@ -31,6 +36,12 @@ Environment worker_variables(const LaunchConfig& config, const WorkerPlace& plac
     // Our own: torch's restart count differs between the nodes of one round.
     if (config.rendezvous.max_nodes > 1) out["CPPRUN_ROUND"] = std::to_string(place.round);
     if (!place.timer_file.empty()) out["TORCHELASTIC_TIMER_FILE"] = place.timer_file;
+    return out;
+}
+
+Environment worker_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited) {
+    Environment out = group_variables(config, place, inherited);
+    out.merge(rank_variables(config, place));
     return out;
 }
 

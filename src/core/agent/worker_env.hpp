@@ -31,7 +31,14 @@ struct WorkerPlace {
 
 /// Variables that replace the agent's own in this worker's environment; all other variables pass unchanged.
 /// `inherited` is the agent's environment; it decides TORCH_NCCL_ASYNC_ERROR_HANDLING. The device variables of
-/// --virtual-local-rank are not here: core/devices/virtual_rank.hpp makes them.
+/// --virtual-local-rank are not here: core/devices/virtual_rank.hpp makes them. The union of the two below.
 Environment worker_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited);
+
+/// Those that are the same for all workers of one attempt on this node.
+Environment group_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited);
+
+/// Those that differ from worker to worker: of `place` local_rank, the ranks' bases and error_file count. The names are
+/// the same for all.
+Environment rank_variables(const LaunchConfig& config, const WorkerPlace& place);
 
 }  // namespace cpprun

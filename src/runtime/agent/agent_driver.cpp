@@ -8,7 +8,6 @@
 #include "core/report/info_blocks.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/bounded_file.hpp"
-#include "runtime/os/disk_lookup.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
@@ -72,16 +71,6 @@ void say_health_check(const Environment& environment) {
     }
 }
 
-/// "NAME=value" texts of a worker's whole environment.
-std::vector<std::string> environment_texts(const Environment& inherited, const Environment& replaced) {
-    std::vector<std::string> texts;
-    texts.reserve(inherited.size() + replaced.size());
-    for (const auto& [name, value] : inherited)
-        if (!replaced.contains(name)) texts.push_back(name + "=" + value);
-    for (const auto& [name, value] : replaced) texts.push_back(name + "=" + value);
-    return texts;
-}
-
 }  // namespace
 
 AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
@@ -98,6 +87,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
                }),
       tail_(io.get_executor(), tail_options()),
       worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
+      starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
       state_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
@@ -169,10 +159,7 @@ void AgentDriver::execute(const StartGroup& command) {
         }
         return boost::outcome_v2::success();
     };
-    Result<void> started = start_all();
-    const Result<void> watched = workers_.watch();
-    pids_.resize(static_cast<std::size_t>(workers_.count()));
-    if (started && !watched) started = watched;
+    const Result<void> started = start_all();
     attempt_logs_.filtered_stdout = {};
     attempt_logs_.filtered_stderr = {};
     if (started) {
@@ -193,6 +180,7 @@ Result<void> AgentDriver::begin_attempt() {
     say_health_check(parts_.host.environment);
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(place_.restart_count, static_cast<int>(place_.round),
                                                                config.nproc_per_node));
+    starter_.begin_attempt(place_of(0));
     return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
 }
 
@@ -206,7 +194,7 @@ std::string AgentDriver::line_prefix(int local_rank) const {
                                values);
 }
 
-Environment AgentDriver::variables_of(int local_rank) const {
+WorkerPlace AgentDriver::place_of(int local_rank) const {
     WorkerPlace place;
     place.local_rank = local_rank;
     place.ranks = place_.ranks;
@@ -215,26 +203,12 @@ Environment AgentDriver::variables_of(int local_rank) const {
     place.round = place_.round;
     place.error_file = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     place.timer_file = worker_timers_.path();
-    Environment variables = worker_variables(parts_.config, place, parts_.host.environment);
-    if (parts_.virtual_devices)
-        for (const std::string& name : parts_.virtual_devices->variables)
-            variables[name] = parts_.virtual_devices->entries.at(static_cast<std::size_t>(local_rank));
-    return variables;
+    return place;
 }
 
 Result<void> AgentDriver::start_worker(int local_rank) {
     WorkerLogs& logs = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank));
-    const std::vector<std::string> texts = environment_texts(parts_.host.environment, variables_of(local_rank));
-    SpawnSpec spec;
-    spec.argv = worker_argv(parts_.config.program, local_rank);
-    spec.executable = spec.argv.front();
-    if (!parts_.config.program.native_script) {
-        const auto path = parts_.host.environment.find("PATH");
-        const std::string folders = path == parts_.host.environment.end() ? "/bin:/usr/bin" : path->second;
-        spec.executable = find_on_path(spec.executable, folders, DiskLookup{}).value_or(spec.executable);
-    }
-    spec.environment.reserve(texts.size() + 1);
-    for (const std::string& text : texts) spec.environment.push_back(text.c_str());
+    SpawnSpec spec = starter_.prepare(place_of(local_rank));
     spec.descriptor_limit = parts_.worker_descriptor_limit;
     spec.hangup_stays_ignored = parts_.signals.hangup_ignored;
     if (!parts_.cpus_by_rank.empty()) spec.cpus = parts_.cpus_by_rank.at(static_cast<std::size_t>(local_rank));

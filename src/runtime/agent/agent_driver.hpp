@@ -9,6 +9,7 @@
 #include "core/launch_config.hpp"
 #include "runtime/agent/event_log.hpp"
 #include "runtime/agent/job_meeting.hpp"
+#include "runtime/agent/worker_starter.hpp"
 #include "runtime/agent/worker_timers.hpp"
 #include "runtime/logs/log_files.hpp"
 #include "runtime/logs/tail.hpp"
@@ -67,7 +68,7 @@ class AgentDriver {
     void stop_when_all_is_said();
     Result<void> start_worker(int local_rank);
     std::string line_prefix(int local_rank) const;
-    Environment variables_of(int local_rank) const;
+    WorkerPlace place_of(int local_rank) const;
     WorkerExited exit_event(int local_rank, ExitStatus status) const;
     void on_signal(const ReceivedSignal& signal);
     void watch_uninterruptible();
@@ -80,6 +81,7 @@ class AgentDriver {
     LocalWorkers workers_;
     Tail tail_;
     WorkerTimers worker_timers_;
+    WorkerStarter starter_;
     EventLog event_log_;
     std::map<AgentTimer, boost::asio::steady_timer> timers_;
     boost::asio::steady_timer state_timer_;

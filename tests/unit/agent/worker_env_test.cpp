@@ -43,6 +43,12 @@ TEST(WorkerEnvironment, HoldsExactlyTheVariablesOfTheContract) {
     EXPECT_EQ(worker_variables(two_workers(), place_of(1), {}), expected);
 }
 
+TEST(WorkerEnvironment, OnlyTheRanksVariablesDifferFromWorkerToWorker) {
+    EXPECT_EQ(group_variables(two_workers(), place_of(0), {}), group_variables(two_workers(), place_of(1), {}));
+    for (const auto& [name, value] : rank_variables(two_workers(), place_of(1)))
+        EXPECT_FALSE(group_variables(two_workers(), place_of(1), {}).contains(name)) << name;
+}
+
 TEST(WorkerEnvironment, AnInheritedNcclSwitchIsKeptEvenWhenEmpty) {
     for (const char* value : {"0", "", "2"}) {
         const Environment out =
