@@ -159,7 +159,11 @@ void AgentDriver::execute(const StartGroup& command) {
         }
         return boost::outcome_v2::success();
     };
-    const Result<void> started = start_all();
+    Result<void> started = start_all();
+    const Result<void> watched = workers_.watch();
+    pids_.resize(static_cast<std::size_t>(workers_.count()));
+    if (started && !watched) started = watched;
+    attempt_logs_.worker_directories.reset();
     attempt_logs_.filtered_stdout = {};
     attempt_logs_.filtered_stderr = {};
     if (started) {
@@ -208,6 +212,7 @@ WorkerPlace AgentDriver::place_of(int local_rank) const {
 
 Result<void> AgentDriver::start_worker(int local_rank) {
     WorkerLogs& logs = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank));
+    BOOST_OUTCOME_TRY(attempt_logs_.wait_for_directory(local_rank));
     SpawnSpec spec = starter_.prepare(place_of(local_rank));
     spec.descriptor_limit = parts_.worker_descriptor_limit;
     spec.hangup_stays_ignored = parts_.signals.hangup_ignored;

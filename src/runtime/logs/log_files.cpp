@@ -90,11 +90,6 @@ Result<UniqueFd> open_log(const std::string& path) {
     return file;
 }
 
-Result<void> make_directory(const std::string& path) {
-    if (::mkdir(path.c_str(), 0777) != 0) return cannot_make(path, errno);
-    return boost::outcome_v2::success();
-}
-
 bool holds_a_file(const std::string& directory) {
     std::error_code problem;
     for (fs::recursive_directory_iterator entry(directory, problem), end; !problem && entry != end;
@@ -162,10 +157,14 @@ bool RunLogs::shows(int local_rank) const {
     return chosen.empty() || std::find(chosen.begin(), chosen.end(), local_rank) != chosen.end();
 }
 
+bool RunLogs::has_file(int local_rank) const {
+    return config_.tee.of(local_rank) != Std::none || config_.redirects.of(local_rank) != Std::none;
+}
+
 Result<std::string> RunLogs::make_attempt_directory(int restart_count, int round) {
     const bool first = counts_used_.insert(restart_count).second;
     std::string path = join_path(directory_, attempt_directory_name(restart_count, round, first));
-    BOOST_OUTCOME_TRY(make_directory(path));
+    if (::mkdir(path.c_str(), 0777) != 0) return cannot_make(path, errno);
     return path;
 }
 
@@ -197,12 +196,17 @@ Result<AttemptLogs> RunLogs::begin_attempt(int restart_count, int round, int npr
     AttemptLogs attempt;
     if (!config_.disabled) {
         BOOST_OUTCOME_TRY(attempt.directory, make_attempt_directory(restart_count, round));
+        std::vector<std::string> paths;
+        for (int rank = 0; rank < nproc; ++rank) paths.push_back(worker_directory(attempt.directory, rank));
+        attempt.worker_directories = std::make_unique<WorkerDirectories>(std::move(paths));
     }
     for (int rank = 0; rank < nproc; ++rank) {
         WorkerLogs worker{.local_rank = rank, .error_file = {}, .out = {}, .err = {}};
         if (!config_.disabled) {
-            BOOST_OUTCOME_TRY(make_directory(worker_directory(attempt.directory, rank)));
             worker.error_file = error_file_path(attempt.directory, rank);
+            if (has_file(rank)) {
+                BOOST_OUTCOME_TRY(attempt.wait_for_directory(rank));
+            }
         }
         BOOST_OUTCOME_TRY(worker.out, open_stream(attempt.directory, rank, Std::out));
         BOOST_OUTCOME_TRY(worker.err, open_stream(attempt.directory, rank, Std::err));
@@ -211,6 +215,12 @@ Result<AttemptLogs> RunLogs::begin_attempt(int restart_count, int round, int npr
     BOOST_OUTCOME_TRY(attempt.filtered_stdout, open_filtered(attempt.directory, Std::out));
     BOOST_OUTCOME_TRY(attempt.filtered_stderr, open_filtered(attempt.directory, Std::err));
     return attempt;
+}
+
+Result<void> AttemptLogs::wait_for_directory(int local_rank) const {
+    const int error = worker_directories ? worker_directories->wait_for(local_rank) : 0;
+    if (error != 0) return cannot_make(worker_directories->path(local_rank), error);
+    return boost::outcome_v2::success();
 }
 
 void RunLogs::finish() {

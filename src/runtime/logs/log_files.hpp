@@ -8,6 +8,7 @@
 #include "core/host_facts.hpp"
 #include "core/launch_config.hpp"
 #include "runtime/logs/tail.hpp"
+#include "runtime/logs/worker_directories.hpp"
 #include "runtime/os/unique_fd.hpp"
 
 #include <functional>
@@ -33,7 +34,7 @@ struct WorkerStream {
 
 struct WorkerLogs {
     int local_rank = 0;
-    std::string error_file;  ///< TORCHELASTIC_ERROR_FILE; not there yet, in a fresh directory; empty: no log directory
+    std::string error_file;  ///< TORCHELASTIC_ERROR_FILE; not there yet, in the rank's fresh directory; empty: no logs
     WorkerStream out;
     WorkerStream err;
 };
@@ -45,10 +46,14 @@ struct FilteredLog {
 };
 
 struct AttemptLogs {
-    std::string directory;            ///< empty: no log directory
-    std::vector<WorkerLogs> workers;  ///< by local rank
+    std::string directory;                                  ///< empty: no log directory
+    std::unique_ptr<WorkerDirectories> worker_directories;  ///< may be under way still; empty: none
+    std::vector<WorkerLogs> workers;                        ///< by local rank
     FilteredLog filtered_stdout;
     FilteredLog filtered_stderr;
+
+    /// Blocks until the rank's directory is there; or why it could not be made.
+    Result<void> wait_for_directory(int local_rank) const;
 };
 
 class RunLogs {
@@ -59,8 +64,9 @@ class RunLogs {
     /// and for duplicate filters without a directory; a failure when the disk or the table of files is full.
     static Result<RunLogs> create(const LogConfig& config, const std::string& run_id, const Environment& environment);
 
-    /// Makes the attempt's directories for ranks 0..nproc-1 and opens, empty, the files that they need. Never touches
-    /// those of an earlier attempt: the first with `restart_count` is `attempt_<n>`, a later one `attempt_<n>.<round>`.
+    /// Makes the attempt's directories for ranks 0..nproc-1, which may still be under way, and opens, empty, the files
+    /// that they need. Never touches those of an earlier attempt: the first with `restart_count` is `attempt_<n>`, a
+    /// later one `attempt_<n>.<round>`.
     Result<AttemptLogs> begin_attempt(int restart_count, int round, int nproc);
 
     /// `<base>/<run id>_<random>`; empty: no log directory.
@@ -76,6 +82,7 @@ class RunLogs {
     explicit RunLogs(LogConfig config) : config_(std::move(config)) {}
 
     bool shows(int local_rank) const;
+    bool has_file(int local_rank) const;
     Result<std::string> make_attempt_directory(int restart_count, int round);
     Result<WorkerStream> open_stream(const std::string& attempt_directory, int local_rank, Std stream) const;
     Result<FilteredLog> open_filtered(const std::string& attempt_directory, Std stream) const;

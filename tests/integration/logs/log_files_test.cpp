@@ -65,6 +65,7 @@ TEST_F(LogFiles, WithoutALogDirectoryATemporaryOneIsMadeAndRemovedAtTheEnd) {
     EXPECT_FALSE(logs.directory_was_asked_for());
     const AttemptLogs attempt = logs.begin_attempt(0, 0, 2).value();
     EXPECT_EQ(attempt.workers[1].error_file, logs.directory() + "/attempt_0/1/error.json");
+    ASSERT_TRUE(attempt.wait_for_directory(1));
     EXPECT_TRUE(fs::is_directory(logs.directory() + "/attempt_0/1"));
     logs.finish();
     EXPECT_TRUE(fs::is_empty(scratch.path()));
@@ -73,6 +74,7 @@ TEST_F(LogFiles, WithoutALogDirectoryATemporaryOneIsMadeAndRemovedAtTheEnd) {
 TEST_F(LogFiles, ATemporaryDirectoryThatHoldsAFileStaysWhole) {
     RunLogs logs = create({});
     const AttemptLogs attempt = logs.begin_attempt(0, 0, 2).value();
+    ASSERT_TRUE(attempt.wait_for_directory(1));
     std::ofstream(attempt.workers[0].error_file) << "{}";
     logs.finish();
     EXPECT_TRUE(fs::exists(attempt.workers[0].error_file));
@@ -139,6 +141,7 @@ TEST_P(LogFilesOfStreams, AreThereForTheUnionOfRedirectsAndTee) {
     config.tee = spec(GetParam().tee);
     RunLogs logs = create(config);
     const AttemptLogs attempt = logs.begin_attempt(0, 0, 2).value();
+    ASSERT_TRUE(attempt.wait_for_directory(1));
     std::vector<std::string> expected{"0/", "1/"};
     expected.insert(expected.end(), GetParam().files.begin(), GetParam().files.end());
     EXPECT_THAT(tree(attempt.directory), testing::UnorderedElementsAreArray(expected));
@@ -207,6 +210,16 @@ TEST_F(LogFiles, FilteredFilesAreThereWithEachFilterThoughNothingIsTeed) {
     RunLogs logs = create(config);
     const AttemptLogs attempt = logs.begin_attempt(0, 0, 1).value();
     EXPECT_THAT(tree(attempt.directory), UnorderedElementsAre("0/", "filtered_stdout.log"));
+}
+
+TEST_F(LogFiles, ADirectoryThatCannotBeMadeIsSaidForItsRankAndThoseBehindIt) {
+    RunLogs logs = create(in_log_dir());
+    fs::create_directory(logs.directory() + "/attempt_0");
+    const WorkerDirectories directories(
+        {logs.directory() + "/attempt_0/0", logs.directory() + "/absent/1", logs.directory() + "/attempt_0/2"});
+    EXPECT_EQ(directories.wait_for(0), 0);
+    EXPECT_EQ(directories.wait_for(1), ENOENT);
+    EXPECT_EQ(directories.wait_for(2), ENOENT);
 }
 
 TEST_F(LogFiles, DevNullMakesNothingAndSwitchesEverythingOff) {
