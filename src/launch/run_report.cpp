@@ -63,6 +63,8 @@ void report_failures(const RunResult& result, const LaunchConfig& config, const 
     print_to_stderr(
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" +
         failure_table(report_title(config.program), result.failures, times, full_host_name(host.host_name)));
+    const std::string hint = failure_hint(result.failures);
+    if (!hint.empty()) print_to_stderr("hint: " + hint);
 }
 
 }  // namespace

@@ -66,6 +66,18 @@ std::string failure_message(const WorkerFailure& failure) {
     return "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html";
 }
 
+std::string failure_hint(const std::vector<WorkerFailure>& failures) {
+    const auto refused = [](const WorkerFailure& failure) {
+        return failure.after_stop_signal ||
+               (failure.status == ExitStatus::exited(2) && failure.age && *failure.age <= refusal_time);
+    };
+    const auto by_itself = [](const WorkerFailure& failure) { return !failure.after_stop_signal; };
+    if (!std::all_of(failures.begin(), failures.end(), refused) ||
+        std::none_of(failures.begin(), failures.end(), by_itself))
+        return {};
+    return "exit code 2 right after the start: most likely the script refused its arguments, and said so on its stderr";
+}
+
 std::string failure_table(const std::string& title, const std::vector<WorkerFailure>& failures,
                           const std::vector<std::string>& times, const std::string& host) {
     const std::size_t root = root_cause(failures);

@@ -5,6 +5,7 @@
 #include "core/agent/exit_status.hpp"
 #include "core/report/error_file.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct WorkerFailure {
     std::optional<ErrorRecord> record;  ///< what the worker wrote, if it is usable
     std::string error_file;             ///< its path; empty when there is no usable file
     bool after_stop_signal = false;     ///< it ended after the agent had asked it to stop
+    std::optional<std::chrono::milliseconds> age = {};  ///< from its group's start to its end; none: not known
 };
 
 /// Index of the root cause: the smallest timestamp, and of equal ones the first recorded. `failures` is not empty.
@@ -35,5 +37,10 @@ std::string failure_message(const WorkerFailure& failure);
 /// workers' texts are left out.
 std::string failure_table(const std::string& title, const std::vector<WorkerFailure>& failures,
                           const std::vector<std::string>& times, const std::string& host);
+
+/// One sentence that may help, or empty: all workers that failed by themselves ended with exit code 2 within
+/// refusal_time of their start, as argparse does when it refuses a script's arguments (user case B05).
+std::string failure_hint(const std::vector<WorkerFailure>& failures);
+inline constexpr std::chrono::seconds refusal_time{10};
 
 }  // namespace cpprun

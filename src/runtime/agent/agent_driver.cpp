@@ -151,6 +151,7 @@ void AgentDriver::execute(const EnterExitBarrier& /*command*/) {
 void AgentDriver::execute(const StartGroup& command) {
     place_ = command.place;
     pids_.clear();
+    group_started_ = std::chrono::steady_clock::now();
     statuses_.assign(static_cast<std::size_t>(parts_.config.nproc_per_node), std::nullopt);
     const auto start_all = [&]() -> Result<void> {
         BOOST_OUTCOME_TRY(begin_attempt());
@@ -239,6 +240,8 @@ WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
     WorkerFailure& failure = event.failure;
     failure.global_rank = place_.ranks.global_base + local_rank;
     failure.timestamp = std::time(nullptr);
+    failure.age =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - group_started_);
     const std::string& path = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     if (path.empty()) return event;
     const auto read = [&]() -> Result<std::optional<ErrorRecord>> {

@@ -95,6 +95,7 @@ class AgentDriver {
     std::chrono::steady_clock::time_point joining_since_;
     bool goodbye_said_ = false;
     bool console_drained_ = false;
+    std::chrono::steady_clock::time_point group_started_;
     AttemptLogs attempt_logs_;
     std::vector<int> pids_;                            ///< by local rank, of those that were started
     std::vector<std::optional<ExitStatus>> statuses_;  ///< by local rank, of those that have ended

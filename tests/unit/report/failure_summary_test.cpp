@@ -53,6 +53,25 @@ TEST(FailureTable, IsTheOneOfTheContractByteForByte) {
               "============================================================");
 }
 
+TEST(FailureHint, B05ArgumentsThatAllRanksRefuseAreGuessed) {
+    WorkerFailure refused = failed(0, ExitStatus::exited(2), 1);
+    refused.age = std::chrono::milliseconds(300);
+    WorkerFailure stopped = failed(1, ExitStatus::killed_by(15), 1);
+    stopped.after_stop_signal = true;
+    EXPECT_NE(failure_hint({refused, stopped}), "");
+    EXPECT_NE(failure_hint({refused, refused}), "");
+    EXPECT_EQ(failure_hint({stopped}), "");
+
+    WorkerFailure late = refused;
+    late.age = std::chrono::minutes(5);
+    WorkerFailure other = refused;
+    other.status = ExitStatus::exited(1);
+    WorkerFailure signaled = refused;
+    signaled.status = ExitStatus::killed_by(2);
+    for (const WorkerFailure& failure : {late, other, signaled, failed(1, ExitStatus::exited(2), 1)})
+        EXPECT_EQ(failure_hint({refused, failure}), "");
+}
+
 TEST(FailureTable, ALoneSignalIsAsWideAsItsLongestLine) {
     WorkerFailure only = failed(0, ExitStatus::killed_by(11), 1);
     only.pid = 10836;
