@@ -246,11 +246,10 @@ C10dMeeting::Async<void> C10dMeeting::introduce() {
     card["host"] = host_name();
     card["pid"] = pid();
     card["version"] = 1;
-    if (rendezvous().node_rank_given) card["node_rank"] = rendezvous().node_rank;
     // On the link that stays: when that one breaks, this agent is gone.
     const auto registered = co_await watch()->set(live_prefix() + node_text(me_), python_json(card));
     if (!registered) co_return as_error(registered.error());
-    if (rendezvous().node_rank_given && !host_is_cpprun()) {
+    if (rendezvous().node_rank_given && first_time) {
         const auto wished = co_await ops()->append(own_prefix() + "ranks",
                                                    fmt::format("{}\t{}\n", rendezvous().node_rank, node_text(me_)));
         if (!wished) co_return as_error(wished.error());
@@ -379,9 +378,8 @@ awaitable<void> C10dMeeting::read_state() {
     feed(StateSeen{state.value()});
 }
 
-/// Where no cpprun hosts, wishes for ranks are in a key of their own.
+/// Any agent may be the one that completes the round, so all read all wishes.
 awaitable<void> C10dMeeting::read_rank_wishes() {
-    if (host_is_cpprun()) co_return;
     const auto link = ops();
     const auto there = co_await link->check(own_prefix() + "ranks");
     if (!there || !there.value()) co_return;
@@ -757,25 +755,20 @@ void C10dMeeting::observe(const StoreEvent& event) {
         boost::asio::post(executor(), [this, client] { peer_closed(client); });
     } else if (event.key.size() < 8192 && event.key.starts_with("/cpprun/live/")) {
         boost::asio::post(
-            executor(), [this, client, key = std::string(event.key), value = std::string(event.value.substr(0, 4096))] {
-                peer_written(client, key, value);
+            executor(), [this, client, key = std::string(event.key)] {
+                peer_written(client, key);
             });
     } else if (event.key.substr(1) == state_key()) {
         boost::asio::post(executor(), [this] { publish_later("state"); });
     }
 }
 
-void C10dMeeting::peer_written(std::uint64_t connection, const std::string& key, const std::string& value) {
+void C10dMeeting::peer_written(std::uint64_t connection, const std::string& key) {
     const std::string prefix = "/" + live_prefix();
     if (!key.starts_with(prefix) || peers_.size() >= peers_max) return;
     const auto node = node_of(std::string_view(key).substr(prefix.size()));
     if (!node) return;
     peers_[connection] = *node;
-    const Json card = Json::parse(value, nullptr, false);
-    if (!card.is_object()) return;
-    const auto rank = card.find("node_rank");
-    if (rank != card.end() && rank->is_number_integer())
-        feed(RanksWanted{WantedRanks{{*node, rank->get<std::int64_t>()}}});
 }
 
 void C10dMeeting::peer_closed(std::uint64_t connection) {

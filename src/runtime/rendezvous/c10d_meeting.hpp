@@ -67,7 +67,7 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> mend_links();
 
     void observe(const StoreEvent& event);
-    void peer_written(std::uint64_t connection, const std::string& key, const std::string& value);
+    void peer_written(std::uint64_t connection, const std::string& key);
     void peer_closed(std::uint64_t connection);
     void publish_later(std::string type, Json more = Json::object());
 
