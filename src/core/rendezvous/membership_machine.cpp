@@ -11,6 +11,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds first_retry{2};
 constexpr int retry_doublings_max = 7;
+constexpr std::size_t names_shown = 8;
 constexpr milliseconds silence_pause{250};
 constexpr milliseconds answer_age_max{2'000};
 constexpr milliseconds skew_worth_a_word{2'000};
@@ -479,7 +480,8 @@ JoinProgress MembershipMachine::progress(const NodeId& node, Moment now) const {
     progress.spare = view_->redundancy_list.contains(node);
     progress.waiting = view_->wait_list.contains(node);
     progress.here = count(*view_);
-    for (const auto& [member, rank] : view_->participants) progress.nodes.push_back(member.addr);
+    for (const auto& [member, rank] : view_->participants)
+        if (progress.nodes.size() < names_shown) progress.nodes.push_back(member.addr);
     if (view_->deadline && !view_->complete)
         progress.last_call = std::max(milliseconds{0}, last_call_ends_ - now.steady);
     return progress;

@@ -153,7 +153,7 @@ struct JoinProgress {
     std::int64_t here = 0;
     bool spare = false;                                    ///< we are a spare: the round is full without us
     bool waiting = false;                                  ///< we are on the wait list: the others must stop first
-    std::vector<std::string> nodes;                        ///< host names of those who are here
+    std::vector<std::string> nodes;                        ///< host names of those who are here, eight at most
     std::optional<std::chrono::milliseconds> last_call;    ///< until the round is completed as it is
     std::optional<std::chrono::milliseconds> gives_up_in;  ///< until the join time-out
 };

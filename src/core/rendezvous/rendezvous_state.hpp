@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What all nodes of a c10d job agree on: one value in the store, which torchrun's agents read and write too. Plain data;
-// who may change what is membership.hpp's business, and the bytes are state_codec.hpp's.
+// What all nodes of a c10d job agree on: one value in the store, which torchrun's agents read and write too. Plain
+// data; who may change what is membership.hpp's business, and the bytes are state_codec.hpp's.
 #pragma once
 
 #include <chrono>
@@ -36,9 +36,9 @@ enum class StateDialect : std::uint8_t {
 
 struct RendezvousState {
     std::int64_t round = 0;
-    bool complete = false;             ///< this round's members are final
-    std::optional<WallTime> deadline;  ///< the end of the last call
-    bool closed = false;               ///< this run id is over for good
+    bool complete = false;                        ///< this round's members are final
+    std::optional<WallTime> deadline;             ///< the end of the last call
+    bool closed = false;                          ///< this run id is over for good
     std::map<NodeId, std::int64_t> participants;  ///< with ranks, which are all 0 before completion
     std::set<NodeId> wait_list;                   ///< want to be in the next round
     std::set<NodeId> redundancy_list;             ///< spares, while the round is full

@@ -2,7 +2,6 @@
 #include "runtime/rendezvous/c10d_meeting.hpp"
 
 #include "core/report/failure_summary.hpp"
-#include "core/text/python_json.hpp"
 #include "core/text/terminal_safe.hpp"
 #include "runtime/diagnostics.hpp"
 
@@ -15,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <random>
+#include <type_traits>
 
 namespace cpprun {
 namespace {
@@ -34,7 +34,11 @@ constexpr milliseconds master_grace{1'500};
 constexpr milliseconds lost_agent_grace{1'000};
 constexpr milliseconds mend_time{5'000};
 constexpr milliseconds mend_pause{100};
-constexpr std::size_t peers_max = 100'000;
+constexpr seconds sign_of_life_every{3};
+// Well before the host's own bound, with time for the workers to stop.
+constexpr seconds lease{6};
+constexpr milliseconds lease_looked_at_every{500};
+constexpr seconds progress_told_every{3};
 
 Error as_error(const StoreFailure& failed) {
     return failure(failed.message);
@@ -45,27 +49,11 @@ std::uint64_t random_seed() {
     return (static_cast<std::uint64_t>(device()) << 32U) | device();
 }
 
-std::string node_text(const NodeId& node) {
-    return fmt::format("{}_{}_{}", node.addr, node.pid, node.local_id);
-}
-
 std::optional<std::int64_t> number(std::string_view text) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
     return value;
-}
-
-/// The reverse of node_text: the address may hold underscores itself.
-std::optional<NodeId> node_of(std::string_view text) {
-    const auto second = text.rfind('_');
-    if (second == std::string_view::npos || second == 0) return std::nullopt;
-    const auto first = text.rfind('_', second - 1);
-    if (first == std::string_view::npos) return std::nullopt;
-    const auto pid = number(text.substr(first + 1, second - first - 1));
-    const auto local = number(text.substr(second + 1));
-    if (!pid || !local) return std::nullopt;
-    return NodeId{std::string(text.substr(0, first)), *pid, *local};
 }
 
 MasterAddress master_at(std::string host, std::int64_t port, bool agent_store) {
@@ -111,6 +99,7 @@ C10dMeeting::C10dMeeting(const LaunchConfig& config, const HostFacts& host, boos
       me_{config.rendezvous.local_addr.value_or(host_name()), host.pid, 0},
       machine_(settings_of(config.rendezvous)),
       wake_timer_(executor),
+      mailbox_(own_prefix() + "to/" + node_text(me_) + "/"),
       complain_(std::move(complain)) {}
 
 C10dMeeting::~C10dMeeting() {
@@ -124,19 +113,22 @@ Moment C10dMeeting::now() const {
 
 std::string C10dMeeting::names(const std::vector<NodeId>& nodes) const {
     std::vector<std::string> texts;
-    for (const NodeId& node : nodes) {
-        if (texts.size() == 8) {
-            texts.push_back(fmt::format("{} more", nodes.size() - 8));
-            break;
-        }
-        texts.push_back(terminal_safe(node.addr));
-    }
+    for (const NodeId& node : nodes)
+        if (!node.addr.empty() && texts.size() < 8) texts.push_back(terminal_safe(node.addr));
+    if (texts.size() < nodes.size()) texts.push_back(fmt::format("{} more", nodes.size() - texts.size()));
     return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-int C10dMeeting::own_rank() const {
-    const auto& nodes = members_->by_rank;
-    return static_cast<int>(std::find(nodes.begin(), nodes.end(), me_) - nodes.begin());
+std::string C10dMeeting::describe(const RoundMembers& members, const std::vector<int>& ranks) const {
+    std::vector<std::string> texts;
+    for (const int rank : ranks) {
+        const NodeId& node = members.by_rank.at(static_cast<std::size_t>(rank));
+        texts.push_back(node.addr.empty() ? fmt::format("node {}", rank)
+                                          : fmt::format("node {} ({})", rank, terminal_safe(node.addr)));
+        if (texts.size() == 8) break;
+    }
+    const auto more = ranks.size() - texts.size();
+    return fmt::format("{}{}", fmt::join(texts, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 // --- the agent's wishes ---
@@ -160,7 +152,7 @@ void C10dMeeting::join(const JoinRound& wish) {
 
 void C10dMeeting::enter_exit_barrier() {
     in_barrier_ = true;
-    spawn(wait_for_others(members_, own_rank(), serial_));
+    spawn(wait_for_others(members_, rank_, serial_));
 }
 
 void C10dMeeting::end(const RunResult& result, std::function<void()> done) {
@@ -205,8 +197,17 @@ C10dMeeting::Async<void> C10dMeeting::open() {
     if (choice_.is_host) {
         ListenSpec spec = agents_listen_spec();
         spec.observed_prefixes.push_back("/" + state_key());
-        spec.observer = [this](const StoreEvent& event) { observe(event); };
+        desk_ =
+            std::make_unique<HostDesk>(executor(), HostDeskSettings{live_prefix(), own_prefix() + "to/", state_key()},
+                                       [this](std::vector<MembershipEvent> events) { feed_all(std::move(events)); });
+        spec.observer = [desk = desk_.get()](const StoreEvent& event) { desk->observe(event); };
         const Result<void> hosting = host_store(std::move(spec));
+        if (hosting) {
+            desk_->start(*hosted());
+            spawn(tell_progress());
+        } else {
+            desk_.reset();
+        }
         // Somebody else here may have been first, e.g. another agent of this job on the same machine.
         if (!hosting && told) co_return hosting.error();
         if (!hosting) {
@@ -242,14 +243,8 @@ C10dMeeting::Async<void> C10dMeeting::introduce() {
         const auto begun = co_await news().begin(ops());
         if (!begun) co_return as_error(begun.error());
     }
-    Json card;
-    card["host"] = host_name();
-    card["pid"] = pid();
-    card["version"] = 1;
-    // On the link that stays: when that one breaks, this agent is gone.
-    const auto registered = co_await watch()->set(live_prefix() + node_text(me_), python_json(card));
-    if (!registered) co_return as_error(registered.error());
-    if (rendezvous().node_rank_given && first_time) {
+    if (host_is_cpprun() && hosted() == nullptr) co_return co_await be_led();
+    if (rendezvous().node_rank_given && first_time && hosted() == nullptr) {
         const auto wished = co_await ops()->append(own_prefix() + "ranks",
                                                    fmt::format("{}\t{}\n", rendezvous().node_rank, node_text(me_)));
         if (!wished) co_return as_error(wished.error());
@@ -327,13 +322,140 @@ awaitable<void> C10dMeeting::mend_links() {
 // --- the machine ---
 
 void C10dMeeting::feed(MembershipEvent event) {
-    if (ended() && !std::holds_alternative<SwapAnswered>(event) && !std::holds_alternative<StateSeen>(event) &&
-        !std::holds_alternative<StoreSilent>(event) && !std::holds_alternative<LeaveWish>(event) &&
-        !std::holds_alternative<CloseWish>(event) && !std::holds_alternative<TimeCame>(event))
+    if (led_) {
+        const bool wish = std::holds_alternative<JoinWish>(event) || std::holds_alternative<StayWish>(event);
+        if (wish && !ended()) spawn(send_wish(std::move(event)));
         return;
-    for (const MembershipCommand& command : machine_.handle(event, now()))
-        std::visit([this](const auto& c) { obey(c); }, command);
+    }
+    std::vector<MembershipEvent> events;
+    events.push_back(std::move(event));
+    feed_all(std::move(events));
 }
+
+void C10dMeeting::feed_all(std::vector<MembershipEvent> events) {
+    for (const MembershipCommand& command : machine_.handle(events, now()))
+        std::visit([this](const auto& c) { route(c); }, command);
+    if (desk_) desk_->flush();
+}
+
+/// A host's machine speaks for the led agents too.
+template <class Command>
+void C10dMeeting::route(const Command& command) {
+    if constexpr (std::is_same_v<Command, RoundFormed> || std::is_same_v<Command, JoinEnded> ||
+                  std::is_same_v<Command, RestartNeeded> || std::is_same_v<Command, RunClosed>) {
+        if (command.node != me_) {
+            if (desk_) desk_->post(command.node, command);
+            return;
+        }
+    }
+    if constexpr (std::is_same_v<Command, Reinstated> || std::is_same_v<Command, FenceDue>) {
+        if (command.node != me_) return;
+    }
+    const bool for_the_agent =
+        !std::is_same_v<Command, ReadState> && !std::is_same_v<Command, SwapState> && !std::is_same_v<Command, WakeAt>;
+    if (ended() && for_the_agent) return;
+    obey(command);
+}
+
+// --- led by the host ---
+
+C10dMeeting::Async<void> C10dMeeting::be_led() {
+    led_ = true;
+    // On the link that stays: when that one breaks, this agent is gone.
+    const auto registered = co_await watch()->set(live_prefix() + node_text(me_), encode_sign_of_life(wishes_++));
+    if (!registered) co_return as_error(registered.error());
+    last_sign_of_life_ = Clock::now();
+    spawn(read_mail());
+    spawn(show_life());
+    spawn(watch_lease());
+    co_return success();
+}
+
+awaitable<void> C10dMeeting::send_wish(MembershipEvent event) {
+    const auto link = ops();
+    const auto sent = co_await link->set(live_prefix() + node_text(me_), encode_wish(event, wishes_++));
+    if (!sent && !ended() && link == ops()) spawn(mend_links());
+}
+
+awaitable<void> C10dMeeting::read_mail() {
+    const auto link = watch();
+    const StoreFailure lost = co_await mailbox_.follow(link, [this](const std::string& text) {
+        const auto mail = decode_mail(me_, text);
+        if (mail && !ended()) open_mail(*mail);
+    });
+    if (ended() || link != watch()) co_return;
+    log(LogLevel::info, lost.message);
+    spawn(mend_links());
+}
+
+/// A frozen agent closes nothing, and a frozen host neither.
+awaitable<void> C10dMeeting::show_life() {
+    const auto link = ops();
+    while (!ended() && link == ops()) {
+        const auto sent_at = Clock::now();
+        const auto sent = co_await link->set(live_prefix() + node_text(me_), encode_sign_of_life(wishes_++));
+        StoreResult<bool> answered = StoreFailure{};
+        if (sent) answered = co_await link->check(state_key());
+        if (ended() || link != ops()) co_return;
+        if (!answered) {
+            spawn(mend_links());
+            co_return;
+        }
+        last_sign_of_life_ = sent_at;
+        fenced_ = false;
+        co_await pause(sign_of_life_every);
+    }
+}
+
+awaitable<void> C10dMeeting::watch_lease() {
+    const auto link = ops();
+    while (!ended() && link == ops()) {
+        co_await pause(lease_looked_at_every);
+        if (ended() || fenced_ || Clock::now() - last_sign_of_life_ < lease) continue;
+        fenced_ = true;
+        obey(FenceDue{me_});
+    }
+}
+
+void C10dMeeting::open_mail(const HostMail& mail) {
+    if (const auto* stranger = std::get_if<NotAMember>(&mail)) {
+        static_cast<void>(stranger);
+        if (!in_round_) {
+            join(wish_);
+        } else if (!in_barrier_) {
+            post(MembershipChanged{"The host of the rendezvous took this node for dead, and it is alive"});
+        }
+        return;
+    }
+    if (const auto* failed = std::get_if<JobFailed>(&mail)) {
+        failure_heard_ = terminal_safe(failed->text);
+        if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
+        return;
+    }
+    if (const auto* round = std::get_if<RoundProgress>(&mail)) {
+        led_progress_ = round->progress;
+        return;
+    }
+    if (const auto* formed = std::get_if<RoundFormed>(&mail)) obey(*formed);
+    if (const auto* over = std::get_if<JoinEnded>(&mail)) obey(*over);
+    if (const auto* restart = std::get_if<RestartNeeded>(&mail)) obey(*restart);
+    if (const auto* closing = std::get_if<RunClosed>(&mail)) obey(*closing);
+}
+
+/// A host tells those who wait how far it is.
+awaitable<void> C10dMeeting::tell_progress() {
+    while (!ended()) {
+        co_await pause(progress_told_every);
+        if (ended()) co_return;
+        for (const NodeId& node : desk_->led()) {
+            JoinProgress progress = machine_.progress(node, now());
+            if (progress.gives_up_in) desk_->post(node, RoundProgress{std::move(progress)});
+        }
+        desk_->flush();
+    }
+}
+
+// --- the state ---
 
 void C10dMeeting::obey(const ReadState& /*command*/) {
     spawn(read_state());
@@ -361,7 +483,13 @@ Result<std::optional<RendezvousState>> C10dMeeting::decode(const std::string& te
 
 awaitable<void> C10dMeeting::read_state() {
     const auto link = ops();
-    const auto text = co_await link->get(state_key());
+    // Not by ?: - GCC 12 makes wrong code of that around co_await.
+    StoreResult<std::string> text = StoreFailure{};
+    if (hosted() != nullptr) {
+        text = hosted()->get("/" + state_key()).value_or("");
+    } else {
+        text = co_await link->get(state_key());
+    }
     if (!text) {
         feed(StoreSilent{});
         if (!ended() && link == ops()) spawn(mend_links());
@@ -374,7 +502,7 @@ awaitable<void> C10dMeeting::read_state() {
         co_return;
     }
     token_ = text.value();
-    if (!state.value() || !state.value()->complete) co_await read_rank_wishes();
+    if (hosted() == nullptr && (!state.value() || !state.value()->complete)) co_await read_rank_wishes();
     feed(StateSeen{state.value()});
 }
 
@@ -393,7 +521,7 @@ awaitable<void> C10dMeeting::read_rank_wishes() {
         const auto tab = line.find('\t');
         if (tab == std::string_view::npos) continue;
         const auto rank = number(line.substr(0, tab));
-        const auto node = node_of(line.substr(tab + 1));
+        const auto node = parse_node(line.substr(tab + 1));
         if (rank && node) wanted.ranks[*node] = *rank;
     }
     if (!wanted.ranks.empty()) feed(std::move(wanted));
@@ -403,7 +531,12 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
     const auto link = ops();
     const std::string text = encode_state(desired, dialect_, unknown_);
     const std::string expected = token_;
-    const auto reply = co_await link->compare_set(state_key(), expected, text);
+    StoreResult<std::string> reply = StoreFailure{};
+    if (hosted() != nullptr) {
+        reply = hosted()->compare_set("/" + state_key(), expected, text);
+    } else {
+        reply = co_await link->compare_set(state_key(), expected, text);
+    }
     if (!reply) {
         feed(StoreSilent{});
         if (!ended() && link == ops()) spawn(mend_links());
@@ -431,6 +564,7 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
 
 void C10dMeeting::obey(const RoundFormed& command) {
     members_ = command.members;
+    rank_ = static_cast<int>(command.rank);
     spawn(take_place(command.members, static_cast<int>(command.rank), serial_));
 }
 
@@ -450,7 +584,7 @@ void C10dMeeting::obey(const JoinEnded& command) {
                 false});
             return;
         case JoinEnded::Why::timed_out: {
-            const JoinProgress progress = machine_.progress(me_, now());
+            const JoinProgress progress = led_ ? led_progress_ : machine_.progress(me_, now());
             post(JoinFailed{failure(fmt::format("{} of at least {} nodes came within {} s (here: {})", progress.here,
                                                 rendezvous().min_nodes, seconds_of("join_timeout", 600).count() / 1000,
                                                 fmt::join(progress.nodes, ", ")),
@@ -469,7 +603,7 @@ void C10dMeeting::obey(const RestartNeeded& command) {
     switch (command.why) {
         case RestartNeeded::Why::newcomers:
             post(MembershipChanged{fmt::format("Detected {} new nodes from group_rank={} ({})", command.nodes.size(),
-                                               own_rank(), names(command.nodes))});
+                                               rank_, names(command.nodes))});
             return;
         case RestartNeeded::Why::lost:
             spawn(judge_loss(command.nodes, serial_));
@@ -570,9 +704,7 @@ awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> memb
     const std::string prefix = round_prefix(members->round);
     const int world = static_cast<int>(members->by_rank.size());
     const auto waiting_for = [this, members](const std::vector<int>& missing) {
-        std::vector<NodeId> nodes;
-        for (const int index : missing) nodes.push_back(members->by_rank.at(static_cast<std::size_t>(index)));
-        return "waiting for the ranks of " + names(nodes);
+        return "waiting for word of " + describe(*members, missing);
     };
     const auto ranks =
         co_await exchange_ranks(shared, prefix, rank, world, seconds_of("read_timeout", 60), waiting_for);
@@ -687,9 +819,7 @@ awaitable<void> C10dMeeting::wait_for_others(std::shared_ptr<const RoundMembers>
     }
     const auto link = place_link_;
     const auto waiting_for = [this, members](const std::vector<int>& missing) {
-        std::vector<NodeId> nodes;
-        for (const int index : missing) nodes.push_back(members->by_rank.at(static_cast<std::size_t>(index)));
-        return "waiting for " + names(nodes);
+        return "waiting for " + describe(*members, missing);
     };
     const auto passed = co_await pass_exit_barrier(
         link, round_prefix(members->round), own_prefix() + "done/" + std::to_string(members->round) + "/", rank,
@@ -728,61 +858,34 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
             co_await publish("failure", std::move(entry));
         }
         set_ended();
-        if (failed || good) feed(CloseWish{});
-        feed(LeaveWish{me_});
-        // The machine's last changes, in whatever order races let them through.
-        while (Clock::now() < deadline && ops()->usable()) {
-            const auto& view = machine_.view();
-            const bool out = view && !view->participants.contains(me_) && !view->wait_list.contains(me_) &&
-                             !view->redundancy_list.contains(me_);
-            if (out && (!(failed || good) || view->closed)) break;
-            co_await pause(milliseconds(1));
+        if (led_) {
+            // In this order, and the answer to a last question says that all has arrived.
+            MembershipEvent closing = CloseWish{};
+            MembershipEvent leaving = LeaveWish{me_};
+            if (failed || good) co_await send_wish(std::move(closing));
+            co_await send_wish(std::move(leaving));
+            const auto link = ops();
+            co_await link->check(state_key());
+        } else {
+            if (failed || good) feed(CloseWish{});
+            feed(LeaveWish{me_});
+            // The machine's last changes, in whatever order races let them through.
+            while (Clock::now() < deadline && ops()->usable()) {
+                const auto& view = machine_.view();
+                const bool out = view && !view->participants.contains(me_) && !view->wait_list.contains(me_) &&
+                                 !view->redundancy_list.contains(me_);
+                if (out && (!(failed || good) || view->closed)) break;
+                co_await pause(milliseconds(1));
+            }
         }
     }
     set_ended();
     wake_timer_.cancel();
     const bool others_are_to_hear = hosted() != nullptr && result.outcome != RunResult::Outcome::signaled;
     if (others_are_to_hear) co_await see_others_off(others_leave_max);
+    if (desk_) desk_->stop();
     close_links();
     done();
-}
-
-// --- what a host sees ---
-
-void C10dMeeting::observe(const StoreEvent& event) {
-    const std::uint64_t client = event.client;
-    if (event.kind == StoreEvent::Kind::connection_closed) {
-        boost::asio::post(executor(), [this, client] { peer_closed(client); });
-    } else if (event.key.size() < 8192 && event.key.starts_with("/cpprun/live/")) {
-        boost::asio::post(
-            executor(), [this, client, key = std::string(event.key)] {
-                peer_written(client, key);
-            });
-    } else if (event.key.substr(1) == state_key()) {
-        boost::asio::post(executor(), [this] { publish_later("state"); });
-    }
-}
-
-void C10dMeeting::peer_written(std::uint64_t connection, const std::string& key) {
-    const std::string prefix = "/" + live_prefix();
-    if (!key.starts_with(prefix) || peers_.size() >= peers_max) return;
-    const auto node = node_of(std::string_view(key).substr(prefix.size()));
-    if (!node) return;
-    peers_[connection] = *node;
-}
-
-void C10dMeeting::peer_closed(std::uint64_t connection) {
-    const auto peer = peers_.find(connection);
-    if (peer == peers_.end()) return;
-    const NodeId node = peer->second;
-    peers_.erase(peer);
-    if (ended()) return;
-    spawn([](C10dMeeting* self, NodeId gone) -> awaitable<void> {
-        co_await self->pause(lost_agent_grace);
-        const bool back = std::any_of(self->peers_.begin(), self->peers_.end(),
-                                      [&](const auto& entry) { return entry.second == gone; });
-        if (!self->ended() && !back) self->feed(NodeGone{gone});
-    }(this, node));
 }
 
 void C10dMeeting::publish_later(std::string type, Json more) {
@@ -808,7 +911,7 @@ awaitable<void> C10dMeeting::show_progress() {
         co_await pause(patience);
         patience = milliseconds(10'000);
         if (ended() || serial != serial_ || in_round_) co_return;
-        const JoinProgress progress = machine_.progress(me_, now());
+        const JoinProgress progress = led_ ? led_progress_ : machine_.progress(me_, now());
         if (progress.spare) {
             log(LogLevel::warning,
                 fmt::format("this node is a spare: {} of {} nodes are in the round already", progress.here,

@@ -5,12 +5,11 @@
 
 #include "core/rendezvous/membership_machine.hpp"
 #include "core/rendezvous/state_codec.hpp"
+#include "runtime/rendezvous/host_desk.hpp"
 #include "runtime/rendezvous/store_meeting.hpp"
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +38,16 @@ class C10dMeeting final : public StoreMeeting {
     void hear(const Json& entry);
 
     void feed(MembershipEvent event);
+    void feed_all(std::vector<MembershipEvent> events);
+    template <class Command>
+    void route(const Command& command);
+    Async<void> be_led();
+    boost::asio::awaitable<void> send_wish(MembershipEvent event);
+    boost::asio::awaitable<void> read_mail();
+    boost::asio::awaitable<void> show_life();
+    boost::asio::awaitable<void> watch_lease();
+    boost::asio::awaitable<void> tell_progress();
+    void open_mail(const HostMail& mail);
     void obey(const ReadState& command);
     void obey(const SwapState& command);
     void obey(const WakeAt& command);
@@ -66,9 +75,6 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done);
     boost::asio::awaitable<void> mend_links();
 
-    void observe(const StoreEvent& event);
-    void peer_written(std::uint64_t connection, const std::string& key);
-    void peer_closed(std::uint64_t connection);
     void publish_later(std::string type, Json more = Json::object());
 
     std::string state_key() const { return "torch.rendezvous." + rendezvous().run_id; }
@@ -77,9 +83,9 @@ class C10dMeeting final : public StoreMeeting {
     std::string live_prefix() const { return "cpprun/live/" + rendezvous().run_id + "/"; }
     Milliseconds seconds_of(const char* key, int otherwise) const;
     Milliseconds connect_time() const;
-    int own_rank() const;
     Moment now() const;
     std::string names(const std::vector<NodeId>& nodes) const;
+    std::string describe(const RoundMembers& members, const std::vector<int>& ranks) const;
     void fail(Error error);
 
     NodeId me_;
@@ -97,6 +103,15 @@ class C10dMeeting final : public StoreMeeting {
     std::int64_t serial_ = 0;  ///< of joins: what belongs to an earlier one gives up
     std::shared_ptr<StoreLink> place_link_;
     std::shared_ptr<const RoundMembers> members_;
+    int rank_ = 0;
+
+    bool led_ = false;
+    NewsLog mailbox_;
+    std::int64_t wishes_ = 0;
+    JoinProgress led_progress_;
+    std::chrono::steady_clock::time_point last_sign_of_life_;  ///< that the host has confirmed
+    bool fenced_ = false;
+    std::unique_ptr<HostDesk> desk_;  ///< of a host
 
     std::string token_;
     StateDialect dialect_ = StateDialect::aware;
@@ -107,10 +122,8 @@ class C10dMeeting final : public StoreMeeting {
 
     std::unique_ptr<StoreHost> worker_store_;
     std::optional<ReservedPort> reserved_port_;
-    bool worker_store_used_ = false;
     std::string own_address_;
 
-    std::map<std::uint64_t, NodeId> peers_;  ///< of a hosted store: whose connection is which
     StoreLog complain_;
 };
 

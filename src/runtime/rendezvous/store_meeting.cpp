@@ -113,6 +113,7 @@ std::string StoreMeeting::host_identity_text() const {
                             {"run_id", rendezvous().run_id},
                             {"host", host_name_},
                             {"pid", pid_},
+                            {"nodes_min", rendezvous().min_nodes},
                             {"nodes_max", rendezvous().max_nodes}});
 }
 
@@ -171,6 +172,7 @@ StoreMeeting::Async<std::optional<StoreMeeting::HostIdentity>> StoreMeeting::rea
     found.run_id = value_or<std::string>(identity, "run_id", "");
     found.host = terminal_safe(value_or<std::string>(identity, "host", "?"));
     found.pid = value_or(identity, "pid", 0);
+    found.nodes_min = value_or(identity, "nodes_min", 0);
     found.nodes_max = value_or(identity, "nodes_max", 0);
     host_identity_ = found;
     co_return host_identity_;

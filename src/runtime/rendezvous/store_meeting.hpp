@@ -73,6 +73,7 @@ class StoreMeeting : public JobMeeting {
         std::string run_id;
         std::string host;
         int pid = 0;
+        int nodes_min = 0;
         int nodes_max = 0;
     };
     Async<std::optional<HostIdentity>> read_host_identity();

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/rendezvous/agent_mail.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace cpprun {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t message_bytes_max = 16384;
+constexpr std::size_t names_max = 8;
+// A round of more nodes than this is a broken or hostile message.
+constexpr std::int64_t world_max = 1'000'000;
+
+std::optional<std::int64_t> number(std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+std::string written(Json message, const char* kind, std::int64_t serial) {
+    message["v"] = 1;
+    message["kind"] = kind;
+    message["serial"] = serial;
+    return message.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+Json parsed(std::string_view text) {
+    if (text.size() > message_bytes_max) return Json();
+    Json message = Json::parse(text, nullptr, false);
+    return message.is_object() ? message : Json();
+}
+
+std::string text_at(const Json& message, const char* name) {
+    const auto found = message.find(name);
+    return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::optional<std::int64_t> number_at(const Json& message, const char* name) {
+    const auto found = message.find(name);
+    if (found == message.end() || !found->is_number_integer()) return std::nullopt;
+    return found->get<std::int64_t>();
+}
+
+Json names_of(const std::vector<NodeId>& nodes) {
+    Json names = Json::array();
+    for (const NodeId& node : nodes) {
+        if (names.size() == names_max) break;
+        names.push_back(node_text(node));
+    }
+    return names;
+}
+
+std::vector<NodeId> nodes_at(const Json& message, const char* name) {
+    std::vector<NodeId> nodes;
+    const auto found = message.find(name);
+    if (found == message.end() || !found->is_array()) return nodes;
+    for (const Json& text : *found) {
+        if (!text.is_string() || nodes.size() == names_max) continue;
+        if (const auto node = parse_node(text.get<std::string>())) nodes.push_back(*node);
+    }
+    return nodes;
+}
+
+struct Writer {
+    std::int64_t serial;
+
+    std::string operator()(const RoundFormed& formed) const {
+        Json message;
+        message["round"] = formed.members->round;
+        message["rank"] = formed.rank;
+        message["world"] = formed.members->by_rank.size();
+        message["first"] = node_text(formed.members->by_rank.front());
+        return written(std::move(message), "formed", serial);
+    }
+    std::string operator()(const JoinEnded& ended) const {
+        static constexpr const char* whys[] = {"closed", "spare", "timeout"};
+        Json message;
+        message["why"] = whys[static_cast<std::size_t>(ended.why)];
+        return written(std::move(message), "ended", serial);
+    }
+    std::string operator()(const RestartNeeded& restart) const {
+        static constexpr const char* whys[] = {"newcomers", "lost", "left_out"};
+        Json message;
+        message["why"] = whys[static_cast<std::size_t>(restart.why)];
+        message["nodes"] = names_of(restart.nodes);
+        message["count"] = restart.nodes.size();
+        return written(std::move(message), "restart", serial);
+    }
+    std::string operator()(const RunClosed& /*closed*/) const { return written(Json::object(), "closed", serial); }
+    std::string operator()(const NotAMember& /*stranger*/) const { return written(Json::object(), "stranger", serial); }
+    std::string operator()(const JobFailed& failed) const {
+        Json message;
+        message["text"] = failed.text.substr(0, 2048);
+        return written(std::move(message), "failed", serial);
+    }
+    std::string operator()(const RoundProgress& round) const {
+        const JoinProgress& progress = round.progress;
+        Json message;
+        message["here"] = progress.here;
+        message["spare"] = progress.spare;
+        message["waiting"] = progress.waiting;
+        message["nodes"] = std::vector<std::string>(
+            progress.nodes.begin(),
+            progress.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(progress.nodes.size(), names_max)));
+        if (progress.last_call) message["last_call_ms"] = progress.last_call->count();
+        if (progress.gives_up_in) message["gives_up_ms"] = progress.gives_up_in->count();
+        return written(std::move(message), "progress", serial);
+    }
+};
+
+std::optional<HostMail> formed(const NodeId& to, const Json& message) {
+    const auto round = number_at(message, "round");
+    const auto rank = number_at(message, "rank");
+    const auto world = number_at(message, "world");
+    const auto first = parse_node(text_at(message, "first"));
+    if (!round || !rank || !world || !first) return std::nullopt;
+    if (*world < 1 || *world > world_max || *rank < 0 || *rank >= *world) return std::nullopt;
+    auto members = std::make_shared<RoundMembers>();
+    members->round = *round;
+    members->by_rank.resize(static_cast<std::size_t>(*world));
+    members->by_rank.front() = *first;
+    members->by_rank[static_cast<std::size_t>(*rank)] = to;
+    return RoundFormed{to, *rank, std::move(members)};
+}
+
+std::optional<HostMail> restart(const NodeId& to, const Json& message) {
+    const std::string why = text_at(message, "why");
+    RestartNeeded needed;
+    needed.node = to;
+    needed.nodes = nodes_at(message, "nodes");
+    const auto count = number_at(message, "count").value_or(0);
+    if (count > static_cast<std::int64_t>(needed.nodes.size()) && count <= world_max)
+        needed.nodes.resize(static_cast<std::size_t>(count));
+    if (why == "newcomers") {
+        needed.why = RestartNeeded::Why::newcomers;
+    } else if (why == "lost") {
+        needed.why = RestartNeeded::Why::lost;
+    } else if (why == "left_out") {
+        needed.why = RestartNeeded::Why::left_out;
+    } else {
+        return std::nullopt;
+    }
+    return needed;
+}
+
+std::optional<HostMail> ended(const NodeId& to, const Json& message) {
+    const std::string why = text_at(message, "why");
+    if (why == "closed") return JoinEnded{to, JoinEnded::Why::closed};
+    if (why == "spare") return JoinEnded{to, JoinEnded::Why::spare_ended};
+    if (why == "timeout") return JoinEnded{to, JoinEnded::Why::timed_out};
+    return std::nullopt;
+}
+
+HostMail progress_of(const Json& message) {
+    RoundProgress round;
+    round.progress.here = number_at(message, "here").value_or(0);
+    const auto flag = [&](const char* name) {
+        const auto found = message.find(name);
+        return found != message.end() && found->is_boolean() && found->get<bool>();
+    };
+    round.progress.spare = flag("spare");
+    round.progress.waiting = flag("waiting");
+    const auto names = message.find("nodes");
+    if (names != message.end() && names->is_array())
+        for (const Json& name : *names)
+            if (name.is_string() && round.progress.nodes.size() < names_max)
+                round.progress.nodes.push_back(name.get<std::string>());
+    if (const auto left = number_at(message, "last_call_ms"))
+        round.progress.last_call = std::chrono::milliseconds(*left);
+    if (const auto left = number_at(message, "gives_up_ms"))
+        round.progress.gives_up_in = std::chrono::milliseconds(*left);
+    return round;
+}
+
+}  // namespace
+
+std::string node_text(const NodeId& node) {
+    return fmt::format("{}_{}_{}", node.addr, node.pid, node.local_id);
+}
+
+std::optional<NodeId> parse_node(std::string_view text) {
+    const auto second = text.rfind('_');
+    if (second == std::string_view::npos || second == 0) return std::nullopt;
+    const auto first = text.rfind('_', second - 1);
+    if (first == std::string_view::npos) return std::nullopt;
+    const auto pid = number(text.substr(first + 1, second - first - 1));
+    const auto local = number(text.substr(second + 1));
+    if (!pid || !local) return std::nullopt;
+    return NodeId{std::string(text.substr(0, first)), *pid, *local};
+}
+
+std::string encode_wish(const MembershipEvent& event, std::int64_t serial) {
+    Json message = Json::object();
+    if (const auto* join = std::get_if<JoinWish>(&event)) {
+        if (join->node_rank) message["node_rank"] = *join->node_rank;
+        return written(std::move(message), "join", serial);
+    }
+    if (const auto* stay = std::get_if<StayWish>(&event)) {
+        message["without"] = names_of(stay->without);
+        return written(std::move(message), "stay", serial);
+    }
+    return written(std::move(message), std::holds_alternative<CloseWish>(event) ? "close" : "leave", serial);
+}
+
+std::string encode_sign_of_life(std::int64_t serial) {
+    return written(Json::object(), "alive", serial);
+}
+
+std::optional<AgentWish> decode_wish(const NodeId& from, std::string_view text) {
+    const Json message = parsed(text);
+    if (message.is_null()) return std::nullopt;
+    const std::string kind = text_at(message, "kind");
+    if (kind == "alive") return AgentWish{};
+    if (kind == "join") return AgentWish{JoinWish{from, number_at(message, "node_rank")}};
+    if (kind == "leave") return AgentWish{LeaveWish{from}};
+    if (kind == "close") return AgentWish{CloseWish{}};
+    if (kind == "stay") return AgentWish{StayWish{from, nodes_at(message, "without")}};
+    return std::nullopt;
+}
+
+std::string encode_mail(const HostMail& mail, std::int64_t serial) {
+    return std::visit(Writer{serial}, mail);
+}
+
+std::optional<HostMail> decode_mail(const NodeId& to, std::string_view text) {
+    const Json message = parsed(text);
+    if (message.is_null()) return std::nullopt;
+    const std::string kind = text_at(message, "kind");
+    if (kind == "formed") return formed(to, message);
+    if (kind == "ended") return ended(to, message);
+    if (kind == "restart") return restart(to, message);
+    if (kind == "closed") return RunClosed{to};
+    if (kind == "progress") return progress_of(message);
+    if (kind == "stranger") return NotAMember{};
+    if (kind == "failed") return JobFailed{text_at(message, "text")};
+    return std::nullopt;
+}
+
+}  // namespace cpprun
