@@ -315,7 +315,7 @@ class Process:
             if not found and ended:
                 raise AssertionError(f"ended without a line like {pattern!r}: {self!r}")
             return found
-        return processes.wait_until(find, seconds, f"a line like {pattern!r} of {self!r}")
+        return processes.wait_until(find, seconds, lambda: f"a line like {pattern!r} of {self!r}")
 
     def send(self, number):
         os.kill(self.pid, number)

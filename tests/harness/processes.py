@@ -38,14 +38,15 @@ def children(pid):
 
 
 def wait_until(condition, seconds, what):
-    """Polls until condition() is true and returns its value; fails loudly after `seconds`."""
+    """Polls until condition() is true and returns its value; fails loudly after `seconds`. `what` is text, or a function
+    that makes it then."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise TimeoutError(f"after {seconds} s still waiting for {what}")
+            raise TimeoutError(f"after {seconds} s still waiting for {what() if callable(what) else what}")
         time.sleep(0.01)
 
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Agents, hosts and links that fail under a c10d job. In `kinds` the first agent hosts the store."""
+import base64
+import pickle
+import time
+
+import pytest
+from harness import processes
+from jobs import kinds, missing, wait_until_ended
+
+FAST = "keep_alive_interval=1,keep_alive_max_attempt=4"
+
+
+def start(job, network, kinds, *options, **fields):
+    hosts = network.add_hosts(*(f"node{number}" for number in range(1, len(kinds) + 1)))
+    agents = [job.c10d(kind, host, *options, **fields) for kind, host in zip(kinds, hosts)]
+    return hosts, agents, job.wait_for_workers(*hosts)
+
+
+def alone_again(job, host, seconds):
+    (worker,) = job.wait_for_workers(host, start=1, seconds=seconds)
+    assert (worker.rank, worker.world) == (0, 1)
+    return worker
+
+
+@pytest.mark.parametrize("failing", [0, 1], ids=["the_host", "the_other"])
+@kinds("cc", "ct", "tc")
+def test_a_final_failure_ends_all_nodes_and_is_named(network, job, kinds, failing):
+    if kinds[1 - failing] == "torchrun":
+        pytest.skip("torchrun cannot be told")
+    hosts, agents, workers = start(job, network, kinds)
+    workers[failing].finish(37)
+    wait_until_ended(workers, 5)
+    assert job.wait(15) == [1, 1], agents
+    if kinds[failing] == "cpprun":
+        told = agents[1 - failing].stderr
+        assert hosts[failing].name in told and "37" in told, agents
+
+
+def test_with_a_killed_agent_the_others_go_on(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
+    began = time.monotonic()
+    agents[1].kill()
+    alone_again(job, hosts[0], 10)
+    assert time.monotonic() - began < 1 + 2 + 3  # until it might come back, the last call, and what else there is
+    job.finish()
+    assert agents[0].wait() == 0
+
+
+def test_the_workers_of_a_killed_agent_do_not_outlive_it(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
+    agents[1].send(9)
+    wait_until_ended(workers[1:], 2)
+    alone_again(job, hosts[0], 10)
+    job.finish()
+    assert agents[0].wait() == 0
+
+
+@pytest.mark.parametrize("end", ["power", "freeze", "cut", "unplug"])
+def test_a_node_that_falls_silent_is_done_without(network, job, end):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
+    {"power": hosts[1].lose_power, "freeze": hosts[1].freeze, "cut": hosts[1].cut, "unplug": hosts[1].unplug}[end]()
+    alone_again(job, hosts[0], 25)
+    if end in ("cut", "unplug"):  # never two worlds at once
+        assert not workers[1].running
+        assert agents[1].wait(30) != 0
+        assert "node1" in agents[1].stderr or hosts[0].address in agents[1].stderr, agents[1]
+    job.finish()
+    assert agents[0].wait() == 0
+
+
+@missing("nothing stops the workers of an agent that is frozen")
+def test_workers_of_a_frozen_agent_are_stopped_before_others_go_on(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
+    agents[1].send(19)
+    alone_again(job, hosts[0], 25)
+    assert not workers[1].running
+    agents[1].send(18)
+    job.finish()
+    agents[1].wait(20)
+    assert agents[0].wait() == 0
+
+
+def test_a_short_pause_of_a_link_does_no_harm(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
+    hosts[1].cut()
+    time.sleep(3)
+    hosts[1].mend()
+    time.sleep(12)
+    assert all(worker.running for worker in workers) and len(job.workers()) == 2
+    job.finish()
+    assert job.wait() == [0, 0], agents
+
+
+@kinds("cc", "tc")
+def test_a_dead_host_of_the_store_ends_the_others(network, job, kinds):
+    hosts, agents, workers = start(job, network, kinds)
+    agents[0].kill()
+    wait_until_ended(workers, 5)
+    assert agents[1].wait(15) == 1
+    assert "node1" in agents[1].stderr or hosts[0].address in agents[1].stderr, agents[1]
+
+
+@pytest.mark.parametrize("what", ["agent", "host", "cut"])
+@kinds("cc", "tc")
+def test_a_silent_host_of_the_store_does_not_hang_the_others(network, job, kinds, what):
+    hosts, agents, workers = start(job, network, kinds)
+    {"agent": lambda: agents[0].send(19), "host": hosts[0].freeze, "cut": hosts[0].cut}[what]()
+    wait_until_ended(workers[1:], 30)
+    assert agents[1].wait(15) == 1
+    assert "node1" in agents[1].stderr or hosts[0].address in agents[1].stderr, agents[1]
+
+
+@kinds("cc", "ct", "tc")
+def test_a_node_that_ended_well_waits_seconds_for_a_dead_one(network, job, kinds):
+    done = kinds.index("cpprun")
+    if kinds[1 - done] == "torchrun" and done == 1:
+        pytest.skip("that is the death of the store's host")
+    hosts, agents, workers = start(job, network, kinds, conf=FAST)
+    workers[done].finish()
+    with job.store() as store:
+        key = "torch.rendezvous.job1.0/torchelastic/agent/terminal_state/num_members"
+        processes.wait_until(lambda: store.has(key), 10, "the exit barrier")
+    agents[1 - done].kill()
+    agents[done].wait(20)
+    assert hosts[1 - done].name in agents[done].stderr, agents[done]
+
+
+@kinds("cc", "ct", "tc")
+def test_a_node_that_ended_well_hears_signals(network, job, kinds):
+    done = kinds.index("cpprun")
+    hosts, agents, workers = start(job, network, kinds)
+    workers[done].finish()
+    with job.store() as store:
+        key = "torch.rendezvous.job1.0/torchelastic/agent/terminal_state/num_members"
+        processes.wait_until(lambda: store.has(key), 10, "the exit barrier")
+    agents[done].send(15)
+    agents[done].wait(3)
+
+
+def test_a_pruned_node_comes_back_and_says_so(network, job):
+    """Somebody takes it out of the shared state, as torchrun does with a node whose heartbeat it holds to be old."""
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2", conf=FAST)
+    with job.store() as store:
+        state = job.state(store)
+        (pruned,) = [node for node in state.participants if "node2" in node.addr]
+        del state.participants[pruned], state.last_heartbeats[pruned]
+        store.set("torch.rendezvous.job1", base64.b64encode(pickle.dumps(state)))
+        processes.wait_until(lambda: len(job.state(store).participants) == 2, 30, lambda: f"two members; {agents}")
+    agents[1].wait_for_line("no longer|removed|pruned|back", 10)
+    job.finish()
+    assert job.wait() == [0, 0], agents
