@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view introduction = R"(# The command line
 
-This page is made from the option table in `src/cli/flag_table.cpp`; a test compares the two. To write it anew after a
-change: `cmake --build --preset dev --target cpprun_cli_reference && build/dev/tests/unit/cli/cpprun_cli_reference >
-docs/cli.md`.
+This page is made from the option table in `src/cli/flag_table.cpp`, as is the manual page `cpprun.1`; a test compares
+them. To write both anew after a change: `cmake --build --preset dev --target cpprun_cli_reference`, then
+`build/dev/tests/unit/cli/cpprun_cli_reference > docs/cli.md` and the same with `man > docs/cpprun.1`.
 
     cpprun [options] SCRIPT [ARGS...]
 
@@ -35,6 +35,12 @@ docs/cli.md`.
   rank, and `$$` becomes `$`.
 - A wrong value is one line on stderr and exit code 2, before anything is started. A program or interpreter that is not
   there is exit code 127, one that may not be executed 126.
+
+## Completion
+
+`source <(cpprun --print-completion bash)` completes options and their values in this shell; in `~/.bashrc` it does so
+in every one. In zsh, after `compinit`: `source <(cpprun --print-completion zsh)`. It works for `torchrun` too where
+that is a link to cpprun.
 
 ## Which Python
 

@@ -2,6 +2,7 @@
 #include "cli/flag_table.hpp"
 
 #include "unit/cli/cli_reference.hpp"
+#include "unit/cli/man_page.hpp"
 
 #include <gtest/gtest.h>
 
@@ -72,12 +73,20 @@ TEST(FlagTable, NoOptionOfOursIsTheBeginningOfOneOfTorchruns) {
                 EXPECT_FALSE(theirs.dashed.starts_with(ours.dashed)) << ours.dashed;
 }
 
-// Run the target cpprun_cli_reference to write the page anew after a change of the table.
-TEST(FlagTable, DocsCliMdIsMadeFromIt) {
-    std::ifstream file(CPPRUN_SOURCE_DIR "/docs/cli.md");
+std::string page_in_docs(const std::string& name) {
+    std::ifstream file(CPPRUN_SOURCE_DIR "/docs/" + name);
     std::stringstream page;
     page << file.rdbuf();
-    EXPECT_EQ(page.str(), cli_reference_page());
+    return page.str();
+}
+
+// Run the target cpprun_cli_reference to write the pages anew after a change of the table.
+TEST(FlagTable, DocsCliMdIsMadeFromIt) {
+    EXPECT_EQ(page_in_docs("cli.md"), cli_reference_page());
+}
+
+TEST(FlagTable, TheManualPageIsMadeFromItToo) {
+    EXPECT_EQ(page_in_docs("cpprun.1"), man_page());
 }
 
 }  // namespace
