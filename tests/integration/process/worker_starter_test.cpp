@@ -23,7 +23,8 @@ class Starter : public testing::Test {
         config.program.script = "sh";
     }
     WorkerPlace place(int local_rank) const {
-        return {local_rank, assign_ranks({{"default", 2}})[0], restart_count, {"127.0.0.1", 4711, true}, "/tmp/e", ""};
+        return {local_rank, assign_ranks({{"default", 2}})[0], restart_count, 0, {"127.0.0.1", 4711, true}, "/tmp/e",
+                ""};
     }
     LaunchConfig config;
     int restart_count = 0;
