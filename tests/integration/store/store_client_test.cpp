@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <thread>
@@ -27,16 +28,20 @@ constexpr const char* torch_server = R"(
 import os, sys, time
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
 try:
+    import torch
     import torch.distributed as dist
 except ImportError:
     sys.exit(1)
 store = dist.TCPStore("127.0.0.1", 0, None, True, use_libuv=sys.argv[1] == "libuv")
+print("torch", torch.__version__, file=sys.stderr)
 print(store.port, flush=True)
 time.sleep(3600)
 )";
 
 std::unique_ptr<Child> start_torch(const std::string& backend) {
-    auto child = std::make_unique<Child>(std::vector<std::string>{CPPRUN_TORCH_PYTHON, "-c", torch_server, backend});
+    const char* other = std::getenv("CPPRUN_TORCH_PYTHON");
+    const std::string python = other != nullptr ? other : CPPRUN_TORCH_PYTHON;
+    auto child = std::make_unique<Child>(std::vector<std::string>{python, "-c", torch_server, backend});
     return child->number() == 0 ? nullptr : std::move(child);
 }
 

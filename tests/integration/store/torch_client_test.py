@@ -310,4 +310,5 @@ class ReservedPort(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    print("torch", torch.__version__, file=sys.stderr)
     unittest.main(argv=[sys.argv[0]] + sys.argv[2:], verbosity=2)
