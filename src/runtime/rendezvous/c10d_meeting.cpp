@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <random>
 #include <type_traits>
 
@@ -333,8 +334,16 @@ void C10dMeeting::feed(MembershipEvent event) {
 }
 
 void C10dMeeting::feed_all(std::vector<MembershipEvent> events) {
-    for (const MembershipCommand& command : machine_.handle(events, now()))
-        std::visit([this](const auto& c) { route(c); }, command);
+    std::move(events.begin(), events.end(), std::back_inserter(events_));
+    // A command may be answered before it returns; the commands of the answer come after those of the question.
+    if (feeding_) return;
+    feeding_ = true;
+    while (!events_.empty()) {
+        const std::vector<MembershipEvent> next = std::exchange(events_, {});
+        for (const MembershipCommand& command : machine_.handle(next, now()))
+            std::visit([this](const auto& c) { route(c); }, command);
+    }
+    feeding_ = false;
     if (desk_) desk_->flush();
 }
 

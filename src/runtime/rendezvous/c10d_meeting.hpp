@@ -90,6 +90,8 @@ class C10dMeeting final : public StoreMeeting {
 
     NodeId me_;
     MembershipMachine machine_;
+    std::vector<MembershipEvent> events_;  ///< for the machine, while it is at work
+    bool feeding_ = false;
     boost::asio::steady_timer wake_timer_;
     HostChoice choice_;
     bool opened_ = false;
