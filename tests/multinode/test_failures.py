@@ -56,11 +56,12 @@ def test_the_workers_of_a_killed_agent_do_not_outlive_it(network, job):
     assert agents[0].wait() == 0
 
 
+@missing("it takes 20 s")
 @pytest.mark.parametrize("end", ["power", "freeze", "cut", "unplug"])
 def test_a_node_that_falls_silent_is_done_without(network, job, end):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
     {"power": hosts[1].lose_power, "freeze": hosts[1].freeze, "cut": hosts[1].cut, "unplug": hosts[1].unplug}[end]()
-    alone_again(job, hosts[0], 25)
+    alone_again(job, hosts[0], 10 + 2 + 4)  # until silence counts as death, the last call, and what else there is
     if end in ("cut", "unplug"):  # never two worlds at once
         assert not workers[1].running
         assert agents[1].wait(30) != 0
