@@ -82,6 +82,15 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
     // The block shows the directory that holds the run's one.
     log(LogLevel::info, launch_block(config, std::filesystem::path(logs.directory()).parent_path().string()));
     const std::optional<rlimit> given_limit = raise_descriptor_limit();
+    std::unique_ptr<AgentGuard> guard;
+    if (config.rendezvous.max_nodes > 1) {
+        Result<std::unique_ptr<AgentGuard>> started = AgentGuard::start();
+        if (started) {
+            guard = std::move(started.value());
+        } else {
+            log(LogLevel::warning, started.error().message + "; should this agent freeze, nothing stops its workers");
+        }
+    }
     RunResult result;
     {
         boost::asio::io_context io(1);
@@ -90,8 +99,8 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
             logs.finish();
             return meeting.error();
         }
-        AgentDriver agent(
-            io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs, *meeting.value()});
+        AgentDriver agent(io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs,
+                               *meeting.value(), guard.get()});
         result = agent.run();
     }
     logs.finish();

@@ -76,6 +76,7 @@ struct Writer {
         message["round"] = formed.members->round;
         message["rank"] = formed.rank;
         message["world"] = formed.members->by_rank.size();
+        message["mixed"] = formed.mixed;
         message["first"] = node_text(formed.members->by_rank.front());
         return written(std::move(message), "formed", serial);
     }
@@ -127,7 +128,9 @@ std::optional<HostMail> formed(const NodeId& to, const Json& message) {
     members->by_rank.resize(static_cast<std::size_t>(*world));
     members->by_rank.front() = *first;
     members->by_rank[static_cast<std::size_t>(*rank)] = to;
-    return RoundFormed{to, *rank, std::move(members)};
+    const auto mixed = message.find("mixed");
+    return RoundFormed{to, *rank, std::move(members),
+                       mixed == message.end() || !mixed->is_boolean() || mixed->get<bool>()};
 }
 
 std::optional<HostMail> restart(const NodeId& to, const Json& message) {

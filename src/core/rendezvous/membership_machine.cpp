@@ -229,7 +229,7 @@ void MembershipMachine::form_round(const NodeId& node, Charge& charge) {
     charge.members = shared;
     charge.rank = view.participants.at(node);
     charge.fenced = false;
-    out_.emplace_back(RoundFormed{node, charge.rank, charge.members});
+    out_.emplace_back(RoundFormed{node, charge.rank, charge.members, false});
 }
 
 void MembershipMachine::deliver_running(const NodeId& node, Charge& charge) {

@@ -101,6 +101,7 @@ struct RoundFormed {
     NodeId node;
     std::int64_t rank = 0;
     std::shared_ptr<const RoundMembers> members;
+    bool mixed = false;  ///< for mail: torchrun's agents are among them; the machine does not know
 };
 /// This node will not be in a round; it is in no list any more.
 struct JoinEnded {

@@ -83,6 +83,8 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
                    statuses_.at(static_cast<std::size_t>(rank)) = status;
+                   if (lease_ && std::chrono::steady_clock::now() > *lease_)
+                       post(Fenced{"This agent stood still for so long that the other nodes may have gone on"});
                    post(exit_event(rank, status));
                }),
       tail_(io.get_executor(), tail_options()),
@@ -93,6 +95,11 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
+    if (parts_.guard != nullptr)
+        parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
+            lease_ = until;
+            parts_.guard->lease_until(until);
+        });
 }
 
 AgentDriver::~AgentDriver() = default;
@@ -229,6 +236,7 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     spec.stderr_fd = descriptor(logs.err, 2);
     BOOST_OUTCOME_TRY(const pid_t pid, workers_.start(spec));
     pids_.push_back(pid);
+    if (parts_.guard != nullptr) parts_.guard->watch(pid);
     logs.out.file.reset();
     logs.err.file.reset();
     return boost::outcome_v2::success();
@@ -266,6 +274,7 @@ void AgentDriver::execute(const SignalWorkers& command) {
 }
 
 void AgentDriver::execute(const ReleaseGroup& command) {
+    if (parts_.guard != nullptr) parts_.guard->forget();
     workers_.release(command.kill_leftovers);
     worker_timers_.end_attempt();
     uninterruptible_since_.clear();

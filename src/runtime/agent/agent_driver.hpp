@@ -14,6 +14,7 @@
 #include "runtime/logs/log_files.hpp"
 #include "runtime/logs/tail.hpp"
 #include "runtime/os/signal_source.hpp"
+#include "runtime/process/agent_guard.hpp"
 #include "runtime/process/local_workers.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -40,6 +41,7 @@ struct AgentParts {
     std::optional<VirtualDevices> virtual_devices;  ///< with --virtual-local-rank
     RunLogs& logs;
     JobMeeting& meeting;
+    AgentGuard* guard = nullptr;  ///< none: nothing watches over the agent
 };
 
 class AgentDriver {
@@ -93,6 +95,7 @@ class AgentDriver {
     // The attempt that runs.
     RoundPlace place_;
     std::chrono::steady_clock::time_point joining_since_;
+    std::optional<std::chrono::steady_clock::time_point> lease_;
     bool goodbye_said_ = false;
     bool console_drained_ = false;
     std::chrono::steady_clock::time_point group_started_;

@@ -5,6 +5,7 @@
 
 #include "core/agent/agent_events.hpp"
 
+#include <chrono>
 #include <functional>
 
 namespace cpprun {
@@ -22,6 +23,9 @@ class JobMeeting {
     /// Where events go. Called once, before anything else.
     void attach(Post post) { post_ = std::move(post); }
 
+    /// Who stops the workers when this agent cannot: hears until when the other nodes wait for it. Before join().
+    void keep_lease(std::function<void(std::chrono::steady_clock::time_point)> keeper) { lease_ = std::move(keeper); }
+
     /// Brings the node into the next round: answered by RoundReady or JoinFailed. May be called again at any time, and
     /// replaces what went before.
     virtual void join(const JoinRound& wish) = 0;
@@ -37,10 +41,14 @@ class JobMeeting {
     void post(AgentEvent event) const {
         if (post_) post_(std::move(event));
     }
+    void extend_lease(std::chrono::steady_clock::time_point until) const {
+        if (lease_) lease_(until);
+    }
     void fall_silent() { post_ = nullptr; }
 
   private:
     Post post_;
+    std::function<void(std::chrono::steady_clock::time_point)> lease_;
 };
 
 }  // namespace cpprun

@@ -39,6 +39,8 @@ constexpr seconds sign_of_life_every{3};
 // Well before the host's own bound, with time for the workers to stop.
 constexpr seconds lease{6};
 constexpr milliseconds lease_looked_at_every{500};
+// When the agent itself stands still, somebody else stops its workers: before the host's bound is over, too.
+constexpr seconds guard_bound{9};
 constexpr seconds progress_told_every{3};
 
 Error as_error(const StoreFailure& failed) {
@@ -198,6 +200,7 @@ C10dMeeting::Async<void> C10dMeeting::open() {
     if (choice_.is_host) {
         ListenSpec spec = agents_listen_spec();
         spec.observed_prefixes.push_back("/" + state_key());
+        spec.initial_values.emplace_back("/" + state_key(), no_state_yet);
         desk_ =
             std::make_unique<HostDesk>(executor(), HostDeskSettings{live_prefix(), own_prefix() + "to/", state_key()},
                                        [this](std::vector<MembershipEvent> events) { feed_all(std::move(events)); });
@@ -353,7 +356,14 @@ void C10dMeeting::route(const Command& command) {
     if constexpr (std::is_same_v<Command, RoundFormed> || std::is_same_v<Command, JoinEnded> ||
                   std::is_same_v<Command, RestartNeeded> || std::is_same_v<Command, RunClosed>) {
         if (command.node != me_) {
-            if (desk_) desk_->post(command.node, command);
+            if (!desk_) return;
+            if constexpr (std::is_same_v<Command, RoundFormed>) {
+                RoundFormed told = command;
+                told.mixed = torchrun_among(*command.members);
+                desk_->post(command.node, told);
+            } else {
+                desk_->post(command.node, command);
+            }
             return;
         }
     }
@@ -411,6 +421,7 @@ awaitable<void> C10dMeeting::show_life() {
             co_return;
         }
         last_sign_of_life_ = sent_at;
+        extend_lease(sent_at + guard_bound);
         fenced_ = false;
         co_await pause(sign_of_life_every);
     }
@@ -454,6 +465,7 @@ void C10dMeeting::open_mail(const HostMail& mail) {
 /// A host tells those who wait how far it is.
 awaitable<void> C10dMeeting::tell_progress() {
     while (!ended()) {
+        extend_lease(Clock::now() + guard_bound);
         co_await pause(progress_told_every);
         if (ended()) co_return;
         for (const NodeId& node : desk_->led()) {
@@ -558,6 +570,7 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
     }
     token_ = reply.value();
     if (taken) {
+        extend_lease(lease_of_state());
         if (!host_is_cpprun()) publish_later("state");
         feed(SwapAnswered{true, std::move(desired)});
         co_return;
@@ -574,6 +587,7 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
 void C10dMeeting::obey(const RoundFormed& command) {
     members_ = command.members;
     rank_ = static_cast<int>(command.rank);
+    mixed_ = led_ ? command.mixed : torchrun_among(*command.members);
     spawn(take_place(command.members, static_cast<int>(command.rank), serial_));
 }
 
@@ -689,6 +703,12 @@ void C10dMeeting::obey(const RankWishesIgnored& command) {
 
 // --- a place in a round ---
 
+bool C10dMeeting::torchrun_among(const RoundMembers& members) const {
+    if (!desk_) return true;
+    return std::any_of(members.by_rank.begin(), members.by_rank.end(),
+                       [this](const NodeId& node) { return node != me_ && !desk_->leads(node); });
+}
+
 awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> members, int rank, std::int64_t serial) {
     const auto stale = [&] { return serial != serial_ || ended(); };
     auto link = co_await open_link(seconds_of("read_timeout", 60));
@@ -761,9 +781,16 @@ C10dMeeting::Async<MasterAddress> C10dMeeting::find_master(std::shared_ptr<Store
                                                            int rank) {
     const std::string prefix = round_prefix(members.round);
     const bool agent_store = config().worker_store == WorkerStore::agent;
+    // Workers of a former round may have left something in a store of this agent's, whoever is node 0 now.
+    if (worker_store_ && rank != 0) worker_store_->reset();
     if (rank == 0) {
         auto own = co_await serve_workers();
         if (!own) co_return own.error();
+        if (mixed_ && members.round > 0) {
+            auto known = co_await master_still_there(link, members.round);
+            if (!known) co_return known.error();
+            if (known.value()) own = std::move(*known.value());
+        }
         const auto told = co_await link->multi_set(master_keys(prefix), master_values(own.value()));
         if (!told) co_return as_error(told.error());
         co_return std::move(own.value());
@@ -791,6 +818,31 @@ C10dMeeting::Async<MasterAddress> C10dMeeting::find_master(std::shared_ptr<Store
         co_return failure(fmt::format("node 0, {}, told a port that makes no sense: '{}'", first,
                                       terminal_safe(values.value()[1].substr(0, 100))));
     co_return master_at(values.value()[0], *port, agent_store);
+}
+
+/// torchrun's agents keep to the address of their first round, so a new node 0 has to keep to it too, as long as
+/// somebody serves there.
+C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::master_still_there(std::shared_ptr<StoreLink> link,
+                                                                                 std::int64_t before) {
+    for (std::int64_t round = before - 1; round >= 0; --round) {
+        const std::vector<std::string> keys = master_keys(round_prefix(round));
+        const auto there = co_await link->check(keys);
+        if (!there) co_return as_error(there.error());
+        if (!there.value()) continue;
+        const auto values = co_await link->multi_get(keys);
+        if (!values) co_return as_error(values.error());
+        const auto port = number(values.value()[1]);
+        if (!port || *port < 1 || *port > 65535) co_return std::nullopt;
+        StoreLinkSettings settings;
+        settings.host = values.value()[0];
+        settings.port = static_cast<std::uint16_t>(*port);
+        settings.connect_timeout = lost_agent_grace;
+        StoreLink probe(executor(), settings);
+        const auto answered = co_await probe.connect();
+        if (!answered) co_return std::nullopt;
+        co_return master_at(values.value()[0], *port, config().worker_store == WorkerStore::agent);
+    }
+    co_return std::nullopt;
 }
 
 C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::earlier_master(std::shared_ptr<StoreLink> link,
@@ -907,6 +959,12 @@ void C10dMeeting::publish_later(std::string type, Json more) {
 C10dMeeting::Milliseconds C10dMeeting::connect_time() const {
     return rendezvous().conf.contains("read_timeout") ? seconds_of("read_timeout", 60)
                                                       : seconds_of("join_timeout", 600);
+}
+
+Clock::time_point C10dMeeting::lease_of_state() const {
+    if (desk_) return Clock::now() + guard_bound;
+    const MembershipSettings settings = settings_of(rendezvous());
+    return Clock::now() + settings.keep_alive_interval * settings.keep_alive_attempts * 4 / 5;
 }
 
 C10dMeeting::Milliseconds C10dMeeting::seconds_of(const char* key, int otherwise) const {

@@ -68,6 +68,9 @@ class C10dMeeting final : public StoreMeeting {
     Async<MasterAddress> find_master(std::shared_ptr<StoreLink> link, const RoundMembers& members, int rank);
     Async<MasterAddress> serve_workers();
     Async<std::optional<MasterAddress>> earlier_master(std::shared_ptr<StoreLink> link, const RoundMembers& members);
+    Async<std::optional<MasterAddress>> master_still_there(std::shared_ptr<StoreLink> link, std::int64_t before);
+    bool torchrun_among(const RoundMembers& members) const;
+    std::chrono::steady_clock::time_point lease_of_state() const;
     boost::asio::awaitable<void> wait_for_others(std::shared_ptr<const RoundMembers> members, int rank,
                                                  std::int64_t serial);
     boost::asio::awaitable<void> judge_loss(std::vector<NodeId> nodes, std::int64_t serial);
@@ -106,6 +109,7 @@ class C10dMeeting final : public StoreMeeting {
     std::shared_ptr<StoreLink> place_link_;
     std::shared_ptr<const RoundMembers> members_;
     int rank_ = 0;
+    bool mixed_ = false;  ///< torchrun agents are in the round
 
     bool led_ = false;
     NewsLog mailbox_;

@@ -418,6 +418,7 @@ void StaticMeeting::hear(const Json& entry) {
 
 /// Not that of a torchrun host whose job has ended: it closes its store while others are in the exit barrier.
 void StaticMeeting::lost_store(const StoreFailure& failed) {
+    if (std::exchange(lost_, true)) return;  // each connection says it
     if (in_barrier_ && !host_is_cpprun()) {
         log(LogLevel::warning, "Error waiting on exit barrier: " + failed.message, true);
         post(BarrierPassed{});

@@ -61,6 +61,7 @@ class StaticMeeting final : public StoreMeeting {
     bool in_barrier_ = false;
     bool all_cpprun_ = false;
     bool alone_told_ = false;
+    bool lost_ = false;
     JoinRound wish_;
     std::int64_t serial_ = 0;
     std::int64_t attempt_ = 0;
