@@ -95,6 +95,7 @@ struct Writer {
         return written(std::move(message), "restart", serial);
     }
     std::string operator()(const RunClosed& /*closed*/) const { return written(Json::object(), "closed", serial); }
+    std::string operator()(const Reinstated& /*back*/) const { return written(Json::object(), "reinstated", serial); }
     std::string operator()(const NotAMember& /*stranger*/) const { return written(Json::object(), "stranger", serial); }
     std::string operator()(const JobFailed& failed) const {
         Json message;
@@ -240,6 +241,7 @@ std::optional<HostMail> decode_mail(const NodeId& to, std::string_view text) {
     if (kind == "ended") return ended(to, message);
     if (kind == "restart") return restart(to, message);
     if (kind == "closed") return RunClosed{to};
+    if (kind == "reinstated") return Reinstated{to};
     if (kind == "progress") return progress_of(message);
     if (kind == "stranger") return NotAMember{};
     if (kind == "failed") return JobFailed{text_at(message, "text")};

@@ -40,7 +40,8 @@ struct JobFailed {
 };
 
 /// What the host answers: a command of its machine for the led node, or one of the others.
-using HostMail = std::variant<RoundFormed, JoinEnded, RestartNeeded, RunClosed, RoundProgress, NotAMember, JobFailed>;
+using HostMail =
+    std::variant<RoundFormed, JoinEnded, RestartNeeded, RunClosed, Reinstated, RoundProgress, NotAMember, JobFailed>;
 
 /// At most eight nodes are named, so that a message does not grow with the job. Of a round's members it holds the first
 /// and the addressee; the others have no name then.

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 namespace cpprun {
 namespace {
@@ -18,17 +20,6 @@ void leave_lists(RendezvousState& state, const NodeId& node) {
 
 std::int64_t count(const RendezvousState& state) {
     return static_cast<std::int64_t>(state.participants.size());
-}
-
-/// Who gets which wanted rank; those whose wish cannot be met are left out.
-std::map<std::int64_t, NodeId> granted_ranks(const RendezvousState& state, const WantedRanks& wanted) {
-    std::map<std::int64_t, std::vector<NodeId>> wishes;
-    for (const auto& [node, rank] : wanted)
-        if (state.participants.contains(node) && rank >= 0 && rank < count(state)) wishes[rank].push_back(node);
-    std::map<std::int64_t, NodeId> granted;
-    for (const auto& [rank, nodes] : wishes)
-        if (nodes.size() == 1) granted.emplace(rank, nodes.front());
-    return granted;
 }
 
 }  // namespace
@@ -70,17 +61,12 @@ void complete_round(RendezvousState& state, const WantedRanks& wanted, const Rou
     std::vector<NodeId> order;
     for (const auto& [node, rank] : state.participants) order.push_back(node);
     std::sort(order.begin(), order.end(), NaturalLess{});
-    const std::map<std::int64_t, NodeId> granted = granted_ranks(state, wanted);
-    std::set<NodeId> placed;
-    for (const auto& [rank, node] : granted) {
-        state.participants[node] = rank;
-        placed.insert(node);
-    }
+    const bool as_wished = !wanted.empty() && wanted_rank_problems(state, wanted).empty();
     std::int64_t next = 0;
     for (const NodeId& node : order) {
-        if (placed.contains(node)) continue;
-        while (granted.contains(next)) ++next;
-        state.participants[node] = next++;
+        const auto wish = wanted.find(node);
+        state.participants[node] = as_wished && wish != wanted.end() ? wish->second : next;
+        ++next;
     }
     if (count(state) < limits.max_nodes) return;
     state.redundancy_list.insert(state.wait_list.begin(), state.wait_list.end());
@@ -90,8 +76,14 @@ void complete_round(RendezvousState& state, const WantedRanks& wanted, const Rou
 std::vector<std::string> wanted_rank_problems(const RendezvousState& state, const WantedRanks& wanted) {
     std::vector<std::string> problems;
     std::map<std::int64_t, NodeId> first;
-    for (const auto& [node, rank] : wanted) {
-        if (!state.participants.contains(node)) continue;
+    std::vector<std::string> without;
+    for (const auto& [node, ignored] : state.participants) {
+        const auto wish = wanted.find(node);
+        if (wish == wanted.end()) {
+            without.push_back(node.addr);
+            continue;
+        }
+        const std::int64_t rank = wish->second;
         if (rank < 0 || rank >= count(state)) {
             problems.push_back(
                 fmt::format("node rank {} of {} is not below the number of nodes, {}", rank, node.addr, count(state)));
@@ -102,6 +94,10 @@ std::vector<std::string> wanted_rank_problems(const RendezvousState& state, cons
             problems.push_back(
                 fmt::format("node rank {} is wanted by {} and by {}", rank, other->second.addr, node.addr));
     }
+    const bool some = without.size() < state.participants.size();
+    if (some && !without.empty())
+        problems.push_back(fmt::format("{} of {} nodes have no node rank, {} among them", without.size(),
+                                       state.participants.size(), without.front()));
     return problems;
 }
 

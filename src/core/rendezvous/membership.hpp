@@ -36,12 +36,13 @@ void add_waiting(RendezvousState& state, const NodeId& node, WallTime heartbeat)
 /// Puts `node` among the spares of a full round.
 void add_spare(RendezvousState& state, const NodeId& node, WallTime heartbeat);
 
-/// Ends the forming of the round and gives out ranks. Wanted ranks are honoured when they are in range and different;
-/// all others are in natural order of the nodes. In a full round those who wait become spares, since nobody can let
-/// them in: torch's own agents would restart again and again on their account.
+/// Ends the forming of the round and gives out ranks. Wanted ranks are honoured when all nodes have one and they
+/// fit together; else all are in natural order of the nodes. In a full round those who wait become spares, since nobody
+/// can let them in: torch's own agents would restart again and again on their account.
 void complete_round(RendezvousState& state, const WantedRanks& wanted, const RoundLimits& limits);
 
-/// What is wrong with the wanted ranks of these nodes: duplicates, ranks out of range. One sentence fragment each.
+/// What is wrong with the wanted ranks of the participants: duplicates, ranks out of range, nodes without one among
+/// others with. One sentence fragment each; none where nobody has a wish.
 std::vector<std::string> wanted_rank_problems(const RendezvousState& state, const WantedRanks& wanted);
 
 }  // namespace cpprun

@@ -71,6 +71,12 @@ std::vector<std::string> master_values(const MasterAddress& master) {
     return {master.host, std::to_string(master.port)};
 }
 
+/// For tests: how far this agent's idea of the time of day is ahead.
+seconds clock_shift(const Environment& environment) {
+    const auto found = environment.find("CPPRUN_TEST_CLOCK_AHEAD");
+    return seconds(found == environment.end() ? 0 : number(found->second).value_or(0));
+}
+
 milliseconds conf_seconds(const RendezvousConfig& config, const char* key, int otherwise) {
     const auto found = config.conf.find(key);
     if (found == config.conf.end()) return seconds(otherwise);
@@ -101,6 +107,7 @@ C10dMeeting::C10dMeeting(const LaunchConfig& config, const HostFacts& host, boos
     : StoreMeeting(config, host, executor, complain),
       me_{config.rendezvous.local_addr.value_or(host_name()), host.pid, 0},
       machine_(settings_of(config.rendezvous)),
+      clock_ahead_(clock_shift(host.environment)),
       wake_timer_(executor),
       mailbox_(own_prefix() + "to/" + node_text(me_) + "/"),
       complain_(std::move(complain)) {}
@@ -111,7 +118,7 @@ C10dMeeting::~C10dMeeting() {
 
 Moment C10dMeeting::now() const {
     return {std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch()),
-            std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now())};
+            std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now()) + clock_ahead_};
 }
 
 std::string C10dMeeting::names(const std::vector<NodeId>& nodes) const {
@@ -291,6 +298,12 @@ void C10dMeeting::hear(const Json& entry) {
     if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
 }
 
+void C10dMeeting::tell_led(const std::string& failure_text) {
+    if (!desk_) return;
+    for (const NodeId& node : desk_->led()) desk_->post(node, JobFailed{failure_text});
+    desk_->flush();
+}
+
 /// The connection is gone: of the other agents, only the host's end ends the job.
 awaitable<void> C10dMeeting::mend_links() {
     if (mending_) co_return;
@@ -354,7 +367,8 @@ void C10dMeeting::feed_all(std::vector<MembershipEvent> events) {
 template <class Command>
 void C10dMeeting::route(const Command& command) {
     if constexpr (std::is_same_v<Command, RoundFormed> || std::is_same_v<Command, JoinEnded> ||
-                  std::is_same_v<Command, RestartNeeded> || std::is_same_v<Command, RunClosed>) {
+                  std::is_same_v<Command, RestartNeeded> || std::is_same_v<Command, RunClosed> ||
+                  std::is_same_v<Command, Reinstated>) {
         if (command.node != me_) {
             if (!desk_) return;
             if constexpr (std::is_same_v<Command, RoundFormed>) {
@@ -367,7 +381,7 @@ void C10dMeeting::route(const Command& command) {
             return;
         }
     }
-    if constexpr (std::is_same_v<Command, Reinstated> || std::is_same_v<Command, FenceDue>) {
+    if constexpr (std::is_same_v<Command, FenceDue>) {
         if (command.node != me_) return;
     }
     const bool for_the_agent =
@@ -459,6 +473,7 @@ void C10dMeeting::open_mail(const HostMail& mail) {
     if (const auto* formed = std::get_if<RoundFormed>(&mail)) obey(*formed);
     if (const auto* over = std::get_if<JoinEnded>(&mail)) obey(*over);
     if (const auto* restart = std::get_if<RestartNeeded>(&mail)) obey(*restart);
+    if (const auto* back = std::get_if<Reinstated>(&mail)) obey(*back);
     if (const auto* closing = std::get_if<RunClosed>(&mail)) obey(*closing);
 }
 
@@ -916,6 +931,7 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
                 result.failures.empty() ? host_name() + ": " + result.error.message : failure_text(result);
             Json entry;
             entry["text"] = text;
+            tell_led(text);
             co_await publish("failure", std::move(entry));
         }
         set_ended();

@@ -36,6 +36,7 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> poll_state();
     boost::asio::awaitable<void> show_progress();
     void hear(const Json& entry);
+    void tell_led(const std::string& failure_text);
 
     void feed(MembershipEvent event);
     void feed_all(std::vector<MembershipEvent> events);
@@ -95,6 +96,7 @@ class C10dMeeting final : public StoreMeeting {
     MembershipMachine machine_;
     std::vector<MembershipEvent> events_;  ///< for the machine, while it is at work
     bool feeding_ = false;
+    std::chrono::seconds clock_ahead_;
     boost::asio::steady_timer wake_timer_;
     HostChoice choice_;
     bool opened_ = false;

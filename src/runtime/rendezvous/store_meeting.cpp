@@ -41,12 +41,18 @@ class Patience {
     bool time_to_speak() {
         const auto now = Clock::now();
         if (now < next_) return false;
-        next_ = now + next_words;
+        spoken();
         return true;
     }
+    void spoken() {
+        has_spoken_ = true;
+        next_ = Clock::now() + next_words;
+    }
+    bool has_spoken() const { return has_spoken_; }
 
   private:
     Clock::time_point next_ = Clock::now() + first_word;
+    bool has_spoken_ = false;
 };
 
 Json parsed(const std::string& text) {
@@ -133,7 +139,10 @@ StoreMeeting::Async<std::shared_ptr<StoreLink>> StoreMeeting::open_link(Millisec
     const auto begin = Clock::now();
     const auto patience = std::make_shared<Patience>();
     settings.on_retry = [this, begin, connect_timeout, patience](const std::string& problem, Milliseconds /*next*/) {
-        if (ended() || !patience->time_to_speak()) return;
+        // A wrong name does not get right by waiting, though it may yet be announced.
+        const bool name_is_wrong = problem.find("does not resolve") != std::string::npos && !patience->has_spoken();
+        if (ended() || !(patience->time_to_speak() || name_is_wrong)) return;
+        patience->spoken();
         const auto left = std::chrono::duration_cast<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
         log(LogLevel::warning,
             fmt::format("waiting for the store at {}:{} ({}); {} s left", rendezvous().host,
