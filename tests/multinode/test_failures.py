@@ -6,7 +6,7 @@ import time
 
 import pytest
 from harness import processes
-from jobs import kinds, missing, wait_until_ended
+from jobs import kinds, wait_until_ended
 
 FAST = "keep_alive_interval=1,keep_alive_max_attempt=4"
 
@@ -56,7 +56,6 @@ def test_the_workers_of_a_killed_agent_do_not_outlive_it(network, job):
     assert agents[0].wait() == 0
 
 
-@missing("it takes 20 s")
 @pytest.mark.parametrize("end", ["power", "freeze", "cut", "unplug"])
 def test_a_node_that_falls_silent_is_done_without(network, job, end):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
@@ -70,7 +69,6 @@ def test_a_node_that_falls_silent_is_done_without(network, job, end):
     assert agents[0].wait() == 0
 
 
-@missing("nothing stops the workers of an agent that is frozen")
 def test_workers_of_a_frozen_agent_are_stopped_before_others_go_on(network, job):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
     agents[1].send(19)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from harness import processes
-from jobs import kinds, missing, run_together
+from jobs import kinds, run_together
 
 FAST = "keep_alive_interval=1,keep_alive_max_attempt=4"
 
@@ -56,9 +56,7 @@ def test_every_attempt_meets_an_empty_store(network, job, kinds):
 
 
 @pytest.mark.parametrize("kinds,newcomer", [
-    pytest.param([{"c": "cpprun", "t": "torchrun"}[letter] for letter in row], newcomer, id=f"{row}-{newcomer}",
-                 marks=[missing("as rank 0 cpprun publishes an address of its own, and torchrun keeps to its old one")]
-                 if (row, newcomer) == ("tc", "node1") else [])
+    pytest.param([{"c": "cpprun", "t": "torchrun"}[letter] for letter in row], newcomer, id=f"{row}-{newcomer}")
     for row in ("cc", "ct", "tc") for newcomer in ("node1", "node9")])
 def test_scale_up(network, job, kinds, newcomer):
     hosts, agents, workers = start(job, network, kinds[:1], names=("node5",), nodes="1:2")
