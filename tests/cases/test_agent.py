@@ -238,12 +238,6 @@ def test_the_report_names_the_host_as_it_calls_itself(place):
     assert re.search(rf"^  host      : {re.escape(socket.gethostname())}(\.[\w.-]+)?$", result.stderr, re.MULTILINE), result
 
 
-def test_several_nodes_are_refused_in_plain_words(place):
-    result = place.run("--nnodes=2", "--master-port=29511", "--no-python", "touch", "started")
-    assert result.code == 1 and "one node only" in result.stderr and "--nnodes=2" in result.stderr, result
-    assert not (place.cwd / "started").exists()
-
-
 def test_a_c10d_job_of_one_node_leaves_its_endpoint_alone(place):
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         stranger.settimeout(0.2)

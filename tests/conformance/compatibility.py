@@ -6,7 +6,7 @@ import re
 from harness import launchers
 
 DOCUMENT = launchers.REPOSITORY / "docs/compatibility.md"
-PROOF = re.compile(r"`(unit|case):([^`]+)`")
+PROOF = re.compile(r"`(unit|case|nodes):([^`]+)`")
 
 
 @dataclasses.dataclass(frozen=True)

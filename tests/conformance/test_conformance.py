@@ -54,11 +54,13 @@ def test_every_difference_of_the_table_is_shown_by_a_scenario_or_by_a_test_it_na
 
 
 def _test_exists(kind, name):
-    """`case:NAME` is a function in tests/cases, `unit:SUITE.NAME` a GoogleTest below tests/."""
+    """`case:NAME` is a function in tests/cases, `nodes:NAME` one in tests/multinode, `unit:SUITE.NAME` a GoogleTest
+    below tests/."""
     tests = launchers.REPOSITORY / "tests"
-    if kind == "case":
+    folders = {"case": "cases", "nodes": "multinode"}
+    if kind in folders:
         return any(re.search(rf"^def {name}\(", path.read_text(), re.MULTILINE)
-                   for path in (tests / "cases").glob("*.py"))
+                   for path in (tests / folders[kind]).glob("*.py"))
     suite, _, test = name.partition(".")
     pattern = rf"\bTEST(_F|_P)?\(\s*{suite},\s*{test}\s*\)"
     return any(re.search(pattern, path.read_text()) for path in tests.rglob("*.cpp"))
