@@ -234,8 +234,17 @@ C10dMeeting::Async<void> C10dMeeting::open() {
 C10dMeeting::Async<void> C10dMeeting::refuse_other_run() {
     const auto identity = co_await read_host_identity();
     if (!identity) co_return identity.error();
-    if (!identity.value() || hosted() != nullptr || identity.value()->run_id == rendezvous().run_id)
-        co_return success();
+    if (!identity.value() || hosted() != nullptr) co_return success();
+    const HostIdentity& theirs = *identity.value();
+    if (theirs.run_id == rendezvous().run_id) {
+        if (theirs.nodes_min == rendezvous().min_nodes && theirs.nodes_max == rendezvous().max_nodes)
+            co_return success();
+        co_return failure(
+            fmt::format("the host of the run, {} (pid {}), was started with --nnodes={}:{}, and this node with {}:{}",
+                        theirs.host, theirs.pid, theirs.nodes_min, theirs.nodes_max, rendezvous().min_nodes,
+                        rendezvous().max_nodes),
+            "give all nodes of a run the same --nnodes");
+    }
     co_return failure(
         fmt::format("the store at {}:{} belongs to the run '{}', hosted by {} (pid {}); this is the run '{}'",
                     rendezvous().host, rendezvous().port.value_or(0), terminal_safe(identity.value()->run_id),
@@ -295,6 +304,7 @@ void C10dMeeting::hear(const Json& entry) {
     const auto text = entry.find("text");
     failure_heard_ =
         text != entry.end() && text->is_string() ? terminal_safe(text->get<std::string>()) : "a node failed";
+    tell_led(failure_heard_);
     if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
 }
 
