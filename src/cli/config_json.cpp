@@ -36,6 +36,22 @@ Json streams_json(const StdSpec& spec) {
     return map;
 }
 
+const char* name_of(RankOrder order) {
+    switch (order) {
+        case RankOrder::natural:
+            return "natural";
+        case RankOrder::lexicographic:
+            return "lexicographic";
+        case RankOrder::host_first:
+            return "host-first";
+    }
+    return "";
+}
+
+double seconds(std::chrono::milliseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
 Json rendezvous_json(const RendezvousConfig& config) {
     return {{"backend", name_of(config.kind)},
             {"run_id", config.run_id},
@@ -48,7 +64,13 @@ Json rendezvous_json(const RendezvousConfig& config) {
             {"local_addr", or_null(config.local_addr)},
             {"conf", config.conf},
             {"standalone", config.standalone},
-            {"endpoint_given", config.endpoint_given}};
+            {"endpoint_given", config.endpoint_given},
+            {"rank_order", name_of(config.rank_order)},
+            {"lost_after", seconds(config.lost_after)},
+            {"silent_after", seconds(config.silent_after)},
+            {"exit_barrier_timeout", config.exit_barrier_timeout == std::chrono::milliseconds::max()
+                                         ? Json(nullptr)
+                                         : Json(seconds(config.exit_barrier_timeout))}};
 }
 
 Json program_json(const ProgramConfig& config) {

@@ -56,6 +56,10 @@ enum class OptionId : std::size_t {
     store_bind,
     store_allow,
     store_legacy,
+    rank_order,
+    lost_after,
+    silent_after,
+    exit_barrier_timeout,
     print_config,
     version,
 };

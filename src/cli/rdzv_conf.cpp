@@ -7,32 +7,36 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace cpprun {
 namespace {
 
-enum class ValueRule { anything, integer, positive_integer, boolean, non_negative_real, store_type };
+enum class ValueRule { anything, real, positive_real, positive_integer, boolean, non_negative_real, store_type };
 
 struct KnownKey {
     std::string_view name;
     ValueRule rule = ValueRule::anything;
 };
 
-// torchrun does not check the two keep_alive ones: 0 for either makes its agent spin for ever (contract 2.4).
+// torchrun does not check the two keep_alive ones: 0 for either makes its agent spin for ever (contract 2.4). It takes
+// whole seconds only.
 constexpr std::array<KnownKey, 12> known_keys{{
-    {"timeout", ValueRule::integer},
+    {"timeout", ValueRule::real},
     {"rank", ValueRule::anything},
     {"store_type", ValueRule::store_type},
-    {"read_timeout", ValueRule::positive_integer},
+    {"read_timeout", ValueRule::positive_real},
     {"is_host", ValueRule::boolean},
-    {"join_timeout", ValueRule::positive_integer},
-    {"last_call_timeout", ValueRule::positive_integer},
-    {"close_timeout", ValueRule::positive_integer},
-    {"heartbeat_timeout", ValueRule::positive_integer},
-    {"keep_alive_interval", ValueRule::positive_integer},
+    {"join_timeout", ValueRule::positive_real},
+    {"last_call_timeout", ValueRule::positive_real},
+    {"close_timeout", ValueRule::positive_real},
+    {"heartbeat_timeout", ValueRule::positive_real},
+    {"keep_alive_interval", ValueRule::positive_real},
     {"keep_alive_max_attempt", ValueRule::positive_integer},
     {"cas_backoff_max_seconds", ValueRule::non_negative_real},
 }};
+
+constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
 const KnownKey* find_key(std::string_view name) {
     const auto found =
@@ -52,8 +56,12 @@ std::string_view missed_rule(ValueRule rule, std::string_view text) {
     switch (rule) {
         case ValueRule::anything:
             return {};
-        case ValueRule::integer:
-            return parse_python_int(text) ? std::string_view{} : "a valid integer value";
+        case ValueRule::real:
+            return std::isfinite(parse_python_float(text).value_or(no_number)) ? std::string_view{} : "a valid number";
+        case ValueRule::positive_real: {
+            const double value = parse_python_float(text).value_or(no_number);
+            return std::isfinite(value) && value > 0 ? std::string_view{} : "a valid number above 0";
+        }
         case ValueRule::positive_integer:
             return parse_python_int(text).value_or(0) > 0 ? std::string_view{} : "a valid integer value above 0";
         case ValueRule::boolean:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/resolve_rendezvous.hpp"
 
+#include "cli/duration.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
@@ -8,6 +9,7 @@
 #include "cli/wrong_value.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 namespace cpprun {
@@ -46,6 +48,30 @@ Result<void> resolve_conf(const RawArgs& raw, RendezvousConfig& config, std::vec
     if (const std::string problem = check_rdzv_conf(config.conf, config.kind); !problem.empty()) return refuse(problem);
     for (Notice& notice : unknown_rdzv_conf_keys(config.conf)) notices.push_back(std::move(notice));
     return boost::outcome_v2::success();
+}
+
+Result<void> resolve_patience(const RawArgs& raw, RendezvousConfig& config) {
+    const auto lost = parse_duration(raw[OptionId::lost_after].text);
+    if (!lost) return invalid_value(raw, OptionId::lost_after);
+    config.lost_after = *lost;
+    const auto silent = parse_duration(raw[OptionId::silent_after].text);
+    // Agents give several signs of life in this time, and need some of it to stop their workers.
+    if (!silent || *silent < std::chrono::seconds(1)) return invalid_value(raw, OptionId::silent_after);
+    config.silent_after = *silent;
+    constexpr double endless_seconds = 1e9;
+    const auto barrier = parse_python_float(raw[OptionId::exit_barrier_timeout].text);
+    if (!barrier || !(*barrier >= 0)) return invalid_value(raw, OptionId::exit_barrier_timeout);
+    config.exit_barrier_timeout =
+        *barrier >= endless_seconds
+            ? std::chrono::milliseconds::max()
+            : std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*barrier));
+    return boost::outcome_v2::success();
+}
+
+RankOrder rank_order(const std::string& name) {
+    return name == "lexicographic" ? RankOrder::lexicographic
+           : name == "host-first"  ? RankOrder::host_first
+                                   : RankOrder::natural;
 }
 
 /// One node by itself: c10d on any free local port.
@@ -96,6 +122,10 @@ Result<void> resolve_c10d(const RawArgs& raw, RendezvousConfig& config) {
     config.endpoint = raw[OptionId::rdzv_endpoint].text;
     config.endpoint_given = !config.endpoint.empty();
     if (config.conf.contains("store_type") && config.conf.at("store_type") == "file") {
+        if (config.max_nodes > 1)
+            return wrong_value(option(OptionId::rdzv_conf), raw[OptionId::rdzv_conf].source,
+                               "store_type=file: several nodes cannot meet in a file; leave it out, and the node that "
+                               "the endpoint names hosts the store");
         config.host = config.endpoint;
         return boost::outcome_v2::success();
     }
@@ -172,6 +202,8 @@ Result<RendezvousConfig> resolve_rendezvous(const RawArgs& raw, NodeRange nodes,
     config.max_nodes = nodes.max;
     config.standalone = raw[OptionId::standalone].on();
     if (!raw[OptionId::local_addr].text.empty()) config.local_addr = raw[OptionId::local_addr].text;
+    config.rank_order = rank_order(raw[OptionId::rank_order].text);
+    BOOST_OUTCOME_TRY(resolve_patience(raw, config));
     const bool local = config.standalone || is_plain_single_node(raw, nodes);
     if (!local) {
         BOOST_OUTCOME_TRY(config.kind, parse_backend(raw));

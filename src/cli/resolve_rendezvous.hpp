@@ -23,7 +23,7 @@ Result<NodeRange> parse_node_range(const RawArgs& raw);
 /// Derives the rendezvous and appends torchrun's warnings about options that it does not use. A run that is given no id
 /// takes `host.random_uuid`. Errors, ErrorKind::usage: an unknown backend, a bad endpoint, port or --rdzv-conf; and,
 /// where torchrun would wait for nothing until its time-out, a --node-rank outside the job and, for several nodes,
-/// port 0.
+/// port 0 and a file as store.
 Result<RendezvousConfig> resolve_rendezvous(const RawArgs& raw, NodeRange nodes, const HostFacts& host,
                                             std::vector<Notice>& notices);
 

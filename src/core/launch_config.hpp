@@ -43,6 +43,13 @@ enum class NumaBinding { none, node, socket, exclusive, core_complex };
 
 enum class RendezvousKind { static_ranks, c10d };
 
+/// Which nodes come first in a round of c10d, where their wishes do not decide.
+enum class RankOrder : std::uint8_t {
+    natural,        ///< node2 before node10
+    lexicographic,  ///< like text, as torch
+    host_first,     ///< the node that hosts the store, then the others in natural order
+};
+
 /// Who serves the store that workers connect to.
 enum class WorkerStore {
     agent,  ///< the agent; workers see TORCHELASTIC_USE_AGENT_STORE=True
@@ -68,6 +75,10 @@ struct RendezvousConfig {
     std::map<std::string, std::string> conf;  ///< --rdzv-conf, `timeout` filled in
     bool standalone = false;                  ///< --standalone was given (its INFO banner is shown)
     bool endpoint_given = false;              ///< the user named an endpoint: the store listens on all interfaces
+    RankOrder rank_order = RankOrder::natural;
+    std::chrono::milliseconds lost_after{1'000};              ///< after a closed connection
+    std::chrono::milliseconds silent_after{10'000};           ///< without a sign of life
+    std::chrono::milliseconds exit_barrier_timeout{300'000};  ///< max(): without a bound
 };
 
 struct ProgramConfig {

@@ -47,6 +47,27 @@ def test_with_a_killed_agent_the_others_go_on(network, job):
     assert agents[0].wait() == 0
 
 
+def test_how_long_a_lost_agent_may_take_to_come_back_is_an_option(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], "--lost-after=5", nodes="1:2")
+    began = time.monotonic()
+    agents[1].kill()
+    alone_again(job, hosts[0], 20)
+    assert time.monotonic() - began > 5
+    job.finish()
+    assert agents[0].wait() == 0
+
+
+def test_how_long_a_node_may_be_silent_is_an_option(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], "--silent-after=3", nodes="1:2")
+    began = time.monotonic()
+    hosts[1].cut()
+    alone_again(job, hosts[0], 3 + 2 + 4)
+    assert time.monotonic() - began > 3
+    assert not workers[1].running
+    job.finish()
+    assert agents[0].wait() == 0
+
+
 def test_the_workers_of_a_killed_agent_do_not_outlive_it(network, job):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
     agents[1].send(9)
@@ -123,6 +144,37 @@ def test_a_node_that_ended_well_waits_seconds_for_a_dead_one(network, job, kinds
     agents[1 - done].kill()
     agents[done].wait(20)
     assert hosts[1 - done].name in agents[done].stderr, agents[done]
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_B95_who_has_ended_leaves_after_the_exit_barriers_time_and_the_others_go_on(network, job, backend):
+    hosts = network.add_hosts("node1", "node2")
+    for rank, host in enumerate(hosts):
+        options = ["--exit-barrier-timeout=2"]
+        job.static("cpprun", host, rank, *options) if backend == "static" else job.c10d("cpprun", host, *options)
+    workers = job.wait_for_workers(*hosts)
+    workers[1].finish()
+    assert job.agents[1].wait(10) == 0
+    assert "have not ended within 2 s" in job.agents[1].stderr
+    time.sleep(3)
+    assert workers[0].running
+    job.finish()
+    assert job.agents[0].wait(20) == 0, job.agents
+
+
+@pytest.mark.parametrize("timeout", ["0", "2", "inf"])
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_B95_who_serves_a_store_stays_until_all_have_ended(network, job, backend, timeout):
+    hosts = network.add_hosts("node1", "node2")
+    for rank, host in enumerate(hosts):
+        options = [f"--exit-barrier-timeout={timeout}"]
+        job.static("cpprun", host, rank, *options) if backend == "static" else job.c10d("cpprun", host, *options)
+    workers = job.wait_for_workers(*hosts)
+    workers[0].finish()
+    time.sleep(5)
+    assert [agent.code for agent in job.agents] == [None, None] and workers[1].running, job.agents
+    job.finish()
+    assert job.wait(20) == [0, 0], job.agents
 
 
 @kinds("cc", "ct", "tc")

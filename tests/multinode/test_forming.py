@@ -107,6 +107,20 @@ def test_ranks_are_those_wished_for_or_follow_the_numbers_in_the_names(network, 
     assert job.wait() == [0, 0], job.agents
 
 
+@pytest.mark.parametrize("order,expected", [("natural", [1, 2, 0]), ("lexicographic", [2, 0, 1]), ("host-first", [0, 2, 1])])
+def test_B75_B76_the_order_of_nodes_can_be_chosen(network, job, order, expected):
+    hosts = network.add_hosts("node9", "node10", "node2")  # the first one hosts
+    for host in hosts:
+        job.c10d("cpprun", host, f"--rank-order={order}", "--max-restarts=1", nodes="3")
+    workers = job.wait_for_workers(*hosts)
+    assert [worker.rank for worker in workers] == expected
+    workers[0].finish(3)
+    again = job.wait_for_workers(*hosts, start=1, seconds=20)
+    assert [worker.rank for worker in again] == expected
+    job.finish()
+    assert job.wait() == [0, 0, 0], job.agents
+
+
 def test_the_workers_address_is_none_of_the_loopback_device(network, job):
     hosts = network.add_hosts("node1", "node2")
     for host in hosts:  # as some distributions have it

@@ -22,6 +22,18 @@ std::int64_t count(const RendezvousState& state) {
     return static_cast<std::int64_t>(state.participants.size());
 }
 
+/// torch's order is that of NodeId.
+void sort_nodes(std::vector<NodeId>& nodes, const RoundLimits& limits) {
+    if (limits.rank_order == RankOrder::lexicographic) {
+        std::sort(nodes.begin(), nodes.end());
+        return;
+    }
+    std::sort(nodes.begin(), nodes.end(), NaturalLess{});
+    if (limits.rank_order != RankOrder::host_first || !limits.host) return;
+    const auto host = std::find(nodes.begin(), nodes.end(), *limits.host);
+    if (host != nodes.end()) std::rotate(nodes.begin(), host, host + 1);
+}
+
 }  // namespace
 
 void remove_node(RendezvousState& state, const NodeId& node, const RoundLimits& limits) {
@@ -60,7 +72,7 @@ void complete_round(RendezvousState& state, const WantedRanks& wanted, const Rou
     state.deadline.reset();
     std::vector<NodeId> order;
     for (const auto& [node, rank] : state.participants) order.push_back(node);
-    std::sort(order.begin(), order.end(), NaturalLess{});
+    sort_nodes(order, limits);
     const bool as_wished = !wanted.empty() && wanted_rank_problems(state, wanted).empty();
     std::int64_t next = 0;
     for (const NodeId& node : order) {

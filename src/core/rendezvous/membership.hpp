@@ -3,10 +3,12 @@
 // the three lists at most, has a heartbeat as long as it is in one, and ranks are there when the round is complete.
 #pragma once
 
+#include "core/launch_config.hpp"
 #include "core/rendezvous/rendezvous_state.hpp"
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ struct RoundLimits {
     int min_nodes = 1;
     int max_nodes = 1;
     std::chrono::milliseconds last_call{30'000};
+    RankOrder rank_order = RankOrder::natural;
+    std::optional<NodeId> host = {};  ///< who hosts the store, where known: for RankOrder::host_first
 };
 
 /// Ranks that nodes ask for with --node-rank.
@@ -37,7 +41,7 @@ void add_waiting(RendezvousState& state, const NodeId& node, WallTime heartbeat)
 void add_spare(RendezvousState& state, const NodeId& node, WallTime heartbeat);
 
 /// Ends the forming of the round and gives out ranks. Wanted ranks are honoured when all nodes have one and they
-/// fit together; else all are in natural order of the nodes. In a full round those who wait become spares, since nobody
+/// fit together; else all are in the order of `limits`. In a full round those who wait become spares, since nobody
 /// can let them in: torch's own agents would restart again and again on their account.
 void complete_round(RendezvousState& state, const WantedRanks& wanted, const RoundLimits& limits);
 

@@ -163,6 +163,9 @@ class MembershipMachine {
   public:
     explicit MembershipMachine(MembershipSettings settings);
 
+    /// Who hosts the store, for RankOrder::host_first. As long as it is not said, that order is the natural one.
+    void host_is(const NodeId& node) { settings_.limits.host = node; }
+
     /// What to do about these events, all of which came at `now`, in order.
     std::vector<MembershipCommand> handle(const std::vector<MembershipEvent>& events, Moment now);
     std::vector<MembershipCommand> handle(const MembershipEvent& event, Moment now) {

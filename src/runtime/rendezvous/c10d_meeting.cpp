@@ -28,19 +28,18 @@ using std::chrono::seconds;
 
 constexpr seconds poll_interval{1};
 constexpr milliseconds name_patience{3'000};
-constexpr seconds exit_barrier_timeout{300};
 constexpr milliseconds goodbye_max{1'500};
 constexpr milliseconds others_leave_max{3'000};
 constexpr milliseconds master_grace{1'500};
 constexpr milliseconds lost_agent_grace{1'000};
 constexpr milliseconds mend_time{5'000};
 constexpr milliseconds mend_pause{100};
-constexpr seconds sign_of_life_every{3};
-// Well before the host's own bound, with time for the workers to stop.
-constexpr seconds lease{6};
-constexpr milliseconds lease_looked_at_every{500};
-// When the agent itself stands still, somebody else stops its workers: before the host's bound is over, too.
-constexpr seconds guard_bound{9};
+// Parts of the host's bound, in percent: for signs of life; until an agent stops its own workers, with time for them to
+// stop; and until somebody else does so, when the agent itself stands still.
+constexpr int sign_of_life_part = 30;
+constexpr int lease_part = 60;
+constexpr int guard_part = 90;
+constexpr int lease_looked_at_part = 5;
 constexpr seconds progress_told_every{3};
 
 Error as_error(const StoreFailure& failed) {
@@ -88,7 +87,10 @@ milliseconds conf_seconds(const RendezvousConfig& config, const char* key, int o
 
 MembershipSettings settings_of(const RendezvousConfig& config) {
     MembershipSettings settings;
-    settings.limits = {config.min_nodes, config.max_nodes, conf_seconds(config, "last_call_timeout", 30)};
+    settings.limits.min_nodes = config.min_nodes;
+    settings.limits.max_nodes = config.max_nodes;
+    settings.limits.last_call = conf_seconds(config, "last_call_timeout", 30);
+    settings.limits.rank_order = config.rank_order;
     settings.join_timeout = conf_seconds(config, "join_timeout", 600);
     settings.keep_alive_interval = std::max(milliseconds(100), conf_seconds(config, "keep_alive_interval", 5));
     const auto attempts = config.conf.find("keep_alive_max_attempt");
@@ -209,12 +211,15 @@ C10dMeeting::Async<void> C10dMeeting::open() {
         spec.observed_prefixes.push_back("/" + state_key());
         spec.initial_values.emplace_back("/" + state_key(), no_state_yet);
         desk_ =
-            std::make_unique<HostDesk>(executor(), HostDeskSettings{live_prefix(), own_prefix() + "to/", state_key()},
+            std::make_unique<HostDesk>(executor(),
+                                       HostDeskSettings{live_prefix(), own_prefix() + "to/", state_key(),
+                                                        rendezvous().lost_after, rendezvous().silent_after},
                                        [this](std::vector<MembershipEvent> events) { feed_all(std::move(events)); });
         spec.observer = [desk = desk_.get()](const StoreEvent& event) { desk->observe(event); };
         const Result<void> hosting = host_store(std::move(spec));
         if (hosting) {
             desk_->start(*hosted());
+            machine_.host_is(me_);
             spawn(tell_progress());
         } else {
             desk_.reset();
@@ -319,7 +324,8 @@ awaitable<void> C10dMeeting::mend_links() {
     if (mending_) co_return;
     mending_ = true;
     close_links();
-    const auto deadline = Clock::now() + mend_time;
+    const auto begin = Clock::now();
+    const auto deadline = Clock::now() + std::max(mend_time, rendezvous().lost_after);
     Error problem;
     while (!ended() && Clock::now() < deadline) {
         const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
@@ -334,9 +340,7 @@ awaitable<void> C10dMeeting::mend_links() {
         }
         problem = opened.error();
         close_links();
-        if (problem.message.find("refused") != std::string::npos &&
-            Clock::now() + mend_time > deadline + lost_agent_grace)
-            break;
+        if (problem.message.find("refused") != std::string::npos && Clock::now() > begin + lost_agent_grace) break;
         co_await pause(mend_pause);
     }
     mending_ = false;
@@ -445,17 +449,17 @@ awaitable<void> C10dMeeting::show_life() {
             co_return;
         }
         last_sign_of_life_ = sent_at;
-        extend_lease(sent_at + guard_bound);
+        extend_lease(sent_at + part_of_bound(guard_part));
         fenced_ = false;
-        co_await pause(sign_of_life_every);
+        co_await pause(part_of_bound(sign_of_life_part));
     }
 }
 
 awaitable<void> C10dMeeting::watch_lease() {
     const auto link = ops();
     while (!ended() && link == ops()) {
-        co_await pause(lease_looked_at_every);
-        if (ended() || fenced_ || Clock::now() - last_sign_of_life_ < lease) continue;
+        co_await pause(part_of_bound(lease_looked_at_part));
+        if (ended() || fenced_ || Clock::now() - last_sign_of_life_ < part_of_bound(lease_part)) continue;
         fenced_ = true;
         obey(FenceDue{me_});
     }
@@ -490,8 +494,8 @@ void C10dMeeting::open_mail(const HostMail& mail) {
 /// A host tells those who wait how far it is.
 awaitable<void> C10dMeeting::tell_progress() {
     while (!ended()) {
-        extend_lease(Clock::now() + guard_bound);
-        co_await pause(progress_told_every);
+        extend_lease(Clock::now() + part_of_bound(guard_part));
+        co_await pause(std::min<milliseconds>(progress_told_every, part_of_bound(sign_of_life_part)));
         if (ended()) co_return;
         for (const NodeId& node : desk_->led()) {
             JoinProgress progress = machine_.progress(node, now());
@@ -907,9 +911,10 @@ awaitable<void> C10dMeeting::wait_for_others(std::shared_ptr<const RoundMembers>
     const auto waiting_for = [this, members](const std::vector<int>& missing) {
         return "waiting for " + describe(*members, missing);
     };
-    const auto passed = co_await pass_exit_barrier(
-        link, round_prefix(members->round), own_prefix() + "done/" + std::to_string(members->round) + "/", rank,
-        static_cast<int>(members->by_rank.size()), exit_barrier_timeout, waiting_for);
+    const bool serves = hosted() != nullptr || (worker_store_ && rank == 0);
+    const auto passed = co_await pass_exit_barrier(link, round_prefix(members->round),
+                                                   own_prefix() + "done/" + std::to_string(members->round) + "/", rank,
+                                                   static_cast<int>(members->by_rank.size()), serves, waiting_for);
     if (stale()) co_return;
     if (!passed) {
         if (host_is_cpprun()) {
@@ -921,18 +926,15 @@ awaitable<void> C10dMeeting::wait_for_others(std::shared_ptr<const RoundMembers>
         }
         co_return;
     }
-    if (!passed.value())
-        log(LogLevel::warning,
-            fmt::format("the other nodes have not ended within {} s after this one; it goes",
-                        exit_barrier_timeout.count()),
-            true);
+    others_work_ = !passed.value();
     post(BarrierPassed{});
 }
 
 awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()> done) {
     const bool failed = result.outcome == RunResult::Outcome::workers_failed ||
                         (result.outcome == RunResult::Outcome::not_started && in_round_);
-    const bool good = result.outcome == RunResult::Outcome::succeeded && in_round_;
+    // Who leaves while others still work does not end the run.
+    const bool good = result.outcome == RunResult::Outcome::succeeded && in_round_ && !others_work_;
     const auto deadline = Clock::now() + goodbye_max;
     if (place_link_) place_link_->close();
     if (links_up()) {
@@ -988,7 +990,7 @@ C10dMeeting::Milliseconds C10dMeeting::connect_time() const {
 }
 
 Clock::time_point C10dMeeting::lease_of_state() const {
-    if (desk_) return Clock::now() + guard_bound;
+    if (desk_) return Clock::now() + part_of_bound(guard_part);
     const MembershipSettings settings = settings_of(rendezvous());
     return Clock::now() + settings.keep_alive_interval * settings.keep_alive_attempts * 4 / 5;
 }

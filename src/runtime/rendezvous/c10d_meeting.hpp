@@ -72,6 +72,7 @@ class C10dMeeting final : public StoreMeeting {
     Async<std::optional<MasterAddress>> master_still_there(std::shared_ptr<StoreLink> link, std::int64_t before);
     bool torchrun_among(const RoundMembers& members) const;
     std::chrono::steady_clock::time_point lease_of_state() const;
+    Milliseconds part_of_bound(int percent) const { return silent_after() * percent / 100; }
     boost::asio::awaitable<void> wait_for_others(std::shared_ptr<const RoundMembers> members, int rank,
                                                  std::int64_t serial);
     boost::asio::awaitable<void> judge_loss(std::vector<NodeId> nodes, std::int64_t serial);
@@ -107,7 +108,8 @@ class C10dMeeting final : public StoreMeeting {
     std::chrono::steady_clock::time_point joined_at_;
     bool in_round_ = false;  ///< RoundReady was posted and nothing has ended that round for this node
     bool in_barrier_ = false;
-    std::int64_t serial_ = 0;  ///< of joins: what belongs to an earlier one gives up
+    bool others_work_ = false;  ///< the exit barrier's time was over before they had ended
+    std::int64_t serial_ = 0;   ///< of joins: what belongs to an earlier one gives up
     std::shared_ptr<StoreLink> place_link_;
     std::shared_ptr<const RoundMembers> members_;
     int rank_ = 0;

@@ -25,7 +25,6 @@ using std::chrono::seconds;
 constexpr milliseconds goodbye_max{1'000};
 constexpr milliseconds others_leave_max{3'000};
 constexpr milliseconds lost_agent_grace{1'000};
-constexpr seconds exit_barrier_timeout{300};
 constexpr seconds host_asked_every{5};
 constexpr std::size_t peers_max = 100'000;
 constexpr const char* live_prefix = "cpprun/live/static/";
@@ -448,18 +447,13 @@ awaitable<void> StaticMeeting::wait_for_others(std::int64_t serial) {
     }
     const auto link = place_link_;
     const auto passed = co_await pass_exit_barrier(
-        link, rendezvous().run_id + "/", attempt_key("done", attempt_) + "/", rank(), nodes(), exit_barrier_timeout,
+        link, rendezvous().run_id + "/", attempt_key("done", attempt_) + "/", rank(), nodes(), hosted() != nullptr,
         [this](const std::vector<int>& missing) { return waiting_for(missing); });
     if (stale()) co_return;
     if (!passed) {
         lost_store({StoreFailure::Kind::connection, passed.error().message});
         co_return;
     }
-    if (!passed.value())
-        log(LogLevel::warning,
-            fmt::format("the other nodes have not ended within {} s after this one; it goes",
-                        exit_barrier_timeout.count()),
-            true);
     post(BarrierPassed{});
 }
 
@@ -518,7 +512,7 @@ void StaticMeeting::peer_closed(std::uint64_t connection) {
                    self->hosted()->get("/" + self->own_prefix() + "bye/" + std::to_string(gone)).has_value();
         };
         if (self->ended() || said_bye()) co_return;
-        co_await self->pause(lost_agent_grace);
+        co_await self->pause(self->rendezvous().lost_after);
         if (self->ended() || said_bye()) co_return;
         const bool back = std::any_of(self->peers_.begin(), self->peers_.end(),
                                       [&](const auto& entry) { return entry.second == gone; });

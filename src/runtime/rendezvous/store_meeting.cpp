@@ -30,6 +30,10 @@ constexpr std::chrono::seconds next_words{10};
 constexpr milliseconds reply_timeout{5'000};
 constexpr const char* host_key = "cpprun/host";
 constexpr std::size_t identity_bytes_max = 4096;
+// The bounds of --silent-after, and what a cpprun without that option waits.
+constexpr std::int64_t silent_min_ms = 1'000;
+constexpr std::int64_t silent_max_ms = 3'600'000;
+constexpr std::int64_t default_silent_ms = 10'000;
 
 Error as_error(const StoreFailure& failed) {
     return failure(failed.message);
@@ -120,7 +124,8 @@ std::string StoreMeeting::host_identity_text() const {
                             {"host", host_name_},
                             {"pid", pid_},
                             {"nodes_min", rendezvous().min_nodes},
-                            {"nodes_max", rendezvous().max_nodes}});
+                            {"nodes_max", rendezvous().max_nodes},
+                            {"silent_after_ms", rendezvous().silent_after.count()}});
 }
 
 Result<void> StoreMeeting::host_store(ListenSpec spec) {
@@ -183,6 +188,8 @@ StoreMeeting::Async<std::optional<StoreMeeting::HostIdentity>> StoreMeeting::rea
     found.pid = value_or(identity, "pid", 0);
     found.nodes_min = value_or(identity, "nodes_min", 0);
     found.nodes_max = value_or(identity, "nodes_max", 0);
+    const auto silent = value_or<std::int64_t>(identity, "silent_after_ms", default_silent_ms);
+    found.silent_after = Milliseconds(std::clamp(silent, silent_min_ms, silent_max_ms));
     host_identity_ = found;
     co_return host_identity_;
 }
@@ -305,7 +312,7 @@ StoreMeeting::Async<RankRange> StoreMeeting::exchange_ranks(
 
 StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
     std::shared_ptr<StoreLink> link, std::string prefix, std::string done_prefix, int group_rank, int group_world_size,
-    Milliseconds timeout, std::function<std::string(const std::vector<int>&)> waiting_for) {
+    bool serves, std::function<std::string(const std::vector<int>&)> waiting_for) {
     const std::string members = prefix + "torchelastic/agent/terminal_state/num_members";
     const std::string last = prefix + "torchelastic/agent/terminal_state/last_member";
     const auto noted = co_await link->set(done_prefix + std::to_string(group_rank), "1");
@@ -317,14 +324,24 @@ StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
         if (!told) co_return as_error(told.error());
         co_return true;
     }
-    const auto deadline = Clock::now() + timeout;
+    const Milliseconds timeout = rendezvous().exit_barrier_timeout;
+    auto deadline = timeout == Milliseconds::max() ? Clock::time_point::max() : Clock::now() + timeout;
     Milliseconds slice = first_word;
     for (;;) {
         const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
         const auto waited = co_await link->wait(last, std::clamp(left, Milliseconds(0), slice));
         if (waited) co_return true;
         if (waited.error().kind != StoreFailure::Kind::timeout) co_return as_error(waited.error());
-        if (Clock::now() >= deadline) co_return false;
+        if (Clock::now() >= deadline) {
+            const auto level = timeout.count() > 0 ? LogLevel::warning : LogLevel::info;
+            log(level,
+                fmt::format("the other nodes have not ended within {} s after this one; it {}",
+                            std::chrono::duration<double>(timeout).count(),
+                            serves ? "stays, as they use its store" : "goes"),
+                true);
+            if (!serves) co_return false;
+            deadline = Clock::time_point::max();
+        }
         if (ended()) co_return failure("the run has ended");
         std::vector<int> missing;
         for (int rank = 0; rank < group_world_size; ++rank) {
@@ -332,9 +349,12 @@ StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
             if (!there) co_return as_error(there.error());
             if (!there.value()) missing.push_back(rank);
         }
-        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
-        log(LogLevel::warning,
-            fmt::format("this node has ended well; {}; {} s left", waiting_for(missing), seconds.count()), true);
+        std::string text = "this node has ended well; " + waiting_for(missing);
+        if (deadline != Clock::time_point::max()) {
+            const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
+            text += fmt::format("; {} s left", seconds.count());
+        }
+        log(LogLevel::warning, text, true);
         slice = next_words;
     }
 }

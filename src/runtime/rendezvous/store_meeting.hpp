@@ -75,9 +75,14 @@ class StoreMeeting : public JobMeeting {
         int pid = 0;
         int nodes_min = 0;
         int nodes_max = 0;
+        Milliseconds silent_after{0};  ///< how long it waits for a word of an agent
     };
     Async<std::optional<HostIdentity>> read_host_identity();
     std::string host_identity_text() const;
+    /// How long the others wait for a word of this agent: the host decides.
+    Milliseconds silent_after() const {
+        return store_ || !host_identity_ ? rendezvous().silent_after : host_identity_->silent_after;
+    }
     bool host_is_cpprun() const { return host_identity_.has_value() || store_ != nullptr; }
 
     // --- news ---
@@ -104,9 +109,9 @@ class StoreMeeting : public JobMeeting {
                                          std::function<std::string(const std::vector<int>&)> waiting_for);
 
     /// torch's exit barrier under `prefix` (contract 7.5); `done_prefix` holds our own notes of who is through. True:
-    /// all came; false: the time was over.
+    /// all came; false: the time was over. Who `serves` the others a store stays nevertheless.
     Async<bool> pass_exit_barrier(std::shared_ptr<StoreLink> link, std::string prefix, std::string done_prefix,
-                                  int group_rank, int group_world_size, Milliseconds timeout,
+                                  int group_rank, int group_world_size, bool serves,
                                   std::function<std::string(const std::vector<int>&)> waiting_for);
 
     /// Lets the others leave before the hosted store goes, for this long at most.

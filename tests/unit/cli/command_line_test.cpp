@@ -142,6 +142,8 @@ TEST(CommandLine, PrintConfigShowsWhatWouldBeLaunched) {
     EXPECT_EQ(json["program"]["args"][0], "\xef\xbf\xbd");
     EXPECT_EQ(json["logs"]["redirects"]["0"], 3);
     EXPECT_EQ(json["stop"]["settle_time"], 0.05);
+    EXPECT_EQ(json["rendezvous"]["rank_order"], "natural");
+    EXPECT_EQ(json["rendezvous"]["exit_barrier_timeout"], 300);
     EXPECT_TRUE(json["numa_binding"].is_null());
     EXPECT_TRUE(json["notices"].empty());
     EXPECT_THAT(FakeMachine().usage({"--print-config", "nosuch.py"}), HasSubstr("can't open file"));

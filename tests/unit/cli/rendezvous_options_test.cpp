@@ -244,9 +244,9 @@ TEST(Rendezvous, B07BrokenSettingsAreRefused) {
     for (const char* conf : {",", "a=b,", "=b"})
         EXPECT_THAT(FakeMachine().usage({"--rdzv-conf", conf, "w.py"}),
                     HasSubstr("must be in format <key1>=<value1>,...,<keyN>=<valueN>."));
-    for (const char* conf : {"timeout=x", "join_timeout=0", "last_call_timeout=-1", "read_timeout=1.5", "is_host=maybe",
-                             "keep_alive_interval=0", "keep_alive_max_attempt=0", "cas_backoff_max_seconds=inf",
-                             "cas_backoff_max_seconds=-1", "store_type=redis"})
+    for (const char* conf : {"timeout=x", "join_timeout=0", "last_call_timeout=-1", "read_timeout=nan", "timeout=inf",
+                             "is_host=maybe", "keep_alive_interval=0", "keep_alive_max_attempt=0",
+                             "cas_backoff_max_seconds=inf", "cas_backoff_max_seconds=-1", "store_type=redis"})
         EXPECT_THAT(FakeMachine().usage({"--rdzv-backend=c10d", "--rdzv-conf", conf, "w.py"}),
                     HasSubstr("does not represent"))
             << conf;
@@ -254,6 +254,19 @@ TEST(Rendezvous, B07BrokenSettingsAreRefused) {
         EXPECT_EQ(
             FakeMachine().config({"--rdzv-conf", std::string("is_host=") + host, "w.py"}).rendezvous.conf.at("is_host"),
             host);
+}
+
+TEST(Rendezvous, TimesMayHaveFractions) {
+    for (const char* key : {"timeout", "read_timeout", "join_timeout", "last_call_timeout", "close_timeout",
+                            "heartbeat_timeout", "keep_alive_interval"})
+        EXPECT_EQ(FakeMachine()
+                      .config({"--rdzv-backend=c10d", "--rdzv-conf", std::string(key) + "=0.5", "w.py"})
+                      .rendezvous.conf.at(key),
+                  "0.5");
+    EXPECT_THAT(FakeMachine().usage({"--rdzv-backend=c10d", "--rdzv-conf=keep_alive_max_attempt=1.5", "w.py"}),
+                HasSubstr("does not represent a valid integer value above 0: '1.5'"));
+    EXPECT_THAT(FakeMachine().usage({"--rdzv-backend=c10d", "--rdzv-conf=join_timeout=0.0", "w.py"}),
+                HasSubstr("does not represent a valid number above 0: '0.0'"));
 }
 
 TEST(Rendezvous, StaticReadsItsTimeoutOnly) {
@@ -269,6 +282,42 @@ TEST(Rendezvous, AFileStoreNamesAPathAsItsEndpoint) {
             .rendezvous;
     EXPECT_EQ(config.host, "/tmp/a:b");
     EXPECT_FALSE(config.port);
+}
+
+TEST(Rendezvous, AFileStoreForSeveralNodesIsRefused) {
+    EXPECT_THAT(FakeMachine().usage({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=/tmp/a",
+                                     "--rdzv-conf=store_type=file", "w.py"}),
+                StartsWith("argument --rdzv-conf/--rdzv_conf: store_type=file: several nodes cannot meet in a file"));
+}
+
+TEST(Rendezvous, B75B76TheOrderOfNodesCanBeChosen) {
+    EXPECT_EQ(FakeMachine().config({"w.py"}).rendezvous.rank_order, RankOrder::natural);
+    EXPECT_EQ(FakeMachine().config({"--rank-order=lexicographic", "w.py"}).rendezvous.rank_order,
+              RankOrder::lexicographic);
+    EXPECT_EQ(FakeMachine().config({"--rank_order", "host-first", "w.py"}).rendezvous.rank_order,
+              RankOrder::host_first);
+}
+
+TEST(Rendezvous, B95HowLongToWaitForOthersCanBeChosen) {
+    using std::chrono::milliseconds;
+    const RendezvousConfig usual = FakeMachine().config({"w.py"}).rendezvous;
+    EXPECT_EQ(usual.lost_after, milliseconds(1'000));
+    EXPECT_EQ(usual.silent_after, milliseconds(10'000));
+    EXPECT_EQ(usual.exit_barrier_timeout, milliseconds(300'000));
+    const RendezvousConfig other =
+        FakeMachine()
+            .config({"--lost-after=0.25", "--silent-after=1500ms", "--exit-barrier-timeout=7.5", "w.py"})
+            .rendezvous;
+    EXPECT_EQ(other.lost_after, milliseconds(250));
+    EXPECT_EQ(other.silent_after, milliseconds(1'500));
+    EXPECT_EQ(other.exit_barrier_timeout, milliseconds(7'500));
+    const auto barrier = [](const char* value) {
+        return FakeMachine().config({"--exit-barrier-timeout", value, "w.py"}).rendezvous.exit_barrier_timeout;
+    };
+    EXPECT_EQ(barrier("0"), milliseconds(0));
+    EXPECT_EQ(barrier("inf"), milliseconds::max());
+    EXPECT_EQ(barrier("1e300"), milliseconds::max());
+    EXPECT_EQ(FakeMachine().config({"--lost-after=0", "w.py"}).rendezvous.lost_after, milliseconds(0));
 }
 
 TEST(Rendezvous, B11VariablesOfAnOuterPlatformAreNotRead) {

@@ -61,6 +61,8 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     machine.set("CPPRUN_PASS_LOCAL_RANK", "1").set("CPPRUN_OMP_THREADS", "3").set("CPPRUN_WORKER_STORE", "rank0");
     machine.set("CPPRUN_EXIT_CODE", "worker").set("CPPRUN_SETTLE_TIME", "0.5s").set("CPPRUN_STORE_BIND", "::1");
     machine.set("CPPRUN_STORE_ALLOW", "10.0.0.0/8, 192.168.0.0/16").set("CPPRUN_STORE_LEGACY", "1");
+    machine.set("CPPRUN_RANK_ORDER", "host-first").set("CPPRUN_LOST_AFTER", "2").set("CPPRUN_SILENT_AFTER", "20");
+    machine.set("CPPRUN_EXIT_BARRIER_TIMEOUT", "30");
     const LaunchConfig config = machine.config({"env", "x"});
     EXPECT_EQ(config.rendezvous.min_nodes, 2);
     EXPECT_EQ(config.rendezvous.max_nodes, 3);
@@ -94,6 +96,10 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     EXPECT_EQ(config.store.bind, "::1");
     EXPECT_THAT(config.store.allow, ElementsAre("10.0.0.0/8", "192.168.0.0/16"));
     EXPECT_TRUE(config.store.legacy);
+    EXPECT_EQ(config.rendezvous.rank_order, RankOrder::host_first);
+    EXPECT_EQ(config.rendezvous.lost_after, std::chrono::seconds(2));
+    EXPECT_EQ(config.rendezvous.silent_after, std::chrono::seconds(20));
+    EXPECT_EQ(config.rendezvous.exit_barrier_timeout, std::chrono::seconds(30));
 }
 
 TEST(Values, B10TheCommandLineHidesAVariableEvenABadOne) {
@@ -212,6 +218,15 @@ TEST(Values, B03AWrongValueIsOneLineThatNamesOptionAndValue) {
         {{"--master-port", "-1"}, "argument --master-port/--master_port: invalid value: '-1'"},
         {{"--node-rank=x"}, "argument --node-rank/--node_rank: invalid int value: 'x'"},
         {{"--settle-time=soon"}, "argument --settle-time/--settle_time: invalid value: 'soon'"},
+        {{"--rank-order=x"},
+         "argument --rank-order/--rank_order: invalid choice: 'x' (choose from 'natural', 'lexicographic', "
+         "'host-first')"},
+        {{"--lost-after=-1"}, "argument --lost-after/--lost_after: invalid value: '-1' (accepted: a duration"},
+        {{"--lost-after=soon"}, "argument --lost-after/--lost_after: invalid value: 'soon'"},
+        {{"--silent-after=999ms"}, "argument --silent-after/--silent_after: invalid value: '999ms' (accepted: "},
+        {{"--silent-after=inf"}, "argument --silent-after/--silent_after: invalid value: 'inf'"},
+        {{"--exit-barrier-timeout=-0.1"}, "argument --exit-barrier-timeout/--exit_barrier_timeout: invalid value: "},
+        {{"--exit-barrier-timeout=nan"}, "argument --exit-barrier-timeout/--exit_barrier_timeout: invalid value: "},
         {{"--omp-threads=0"}, "argument --omp-threads/--omp_threads: invalid value: '0'"},
         {{"--omp-threads=many"}, "argument --omp-threads/--omp_threads: invalid value: 'many'"},
         {{"--worker-store=x"},
