@@ -456,5 +456,18 @@ TEST(StoreEphemeral, ManyWritesCostNoMoreThanTheKeys) {
     EXPECT_EQ(store.memory, before);
 }
 
+TEST(StoreEphemeral, AFloodEndsAtTheMemoryLimitAndGoesWithItsClient) {
+    constexpr std::size_t memory_max = 200'000;
+    StoreHarness store({.memory_bytes = memory_max}, {}, ephemeral_rules());
+    for (int i = 0; i < 10'000 && !store.rejected(2); ++i) store.set("/live/" + std::to_string(i), "x", 2);
+    EXPECT_TRUE(store.rejected(2));
+    EXPECT_LE(store.memory, memory_max);
+    EXPECT_GT(store.engine.number_of_keys(), 500U);
+    store.leave(2);
+    EXPECT_EQ(store.engine.number_of_keys(), 0U);
+    store.set("/k", "v");
+    EXPECT_EQ(store.get("/k"), "v");
+}
+
 }  // namespace
 }  // namespace cpprun::test
