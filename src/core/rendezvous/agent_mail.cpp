@@ -14,6 +14,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t message_bytes_max = 16384;
 constexpr std::size_t names_max = 8;
+// No host name is longer; a byte takes six of the message at most, so that eight fit.
+constexpr std::size_t name_bytes_max = 255;
 // A round of more nodes than this is a broken or hostile message.
 constexpr std::int64_t world_max = 1'000'000;
 
@@ -52,7 +54,7 @@ Json names_of(const std::vector<NodeId>& nodes) {
     Json names = Json::array();
     for (const NodeId& node : nodes) {
         if (names.size() == names_max) break;
-        names.push_back(node_text(node));
+        if (node.addr.size() <= name_bytes_max) names.push_back(node_text(node));
     }
     return names;
 }
@@ -77,7 +79,9 @@ struct Writer {
         message["rank"] = formed.rank;
         message["world"] = formed.members->by_rank.size();
         message["mixed"] = formed.mixed;
-        message["first"] = node_text(formed.members->by_rank.front());
+        NodeId first = formed.members->by_rank.front();
+        first.addr.resize(std::min(first.addr.size(), name_bytes_max));
+        message["first"] = node_text(first);
         return written(std::move(message), "formed", serial);
     }
     std::string operator()(const JoinEnded& ended) const {
@@ -108,9 +112,9 @@ struct Writer {
         message["here"] = progress.here;
         message["spare"] = progress.spare;
         message["waiting"] = progress.waiting;
-        message["nodes"] = std::vector<std::string>(
-            progress.nodes.begin(),
-            progress.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(progress.nodes.size(), names_max)));
+        message["nodes"] = Json::array();
+        for (const std::string& name : progress.nodes)
+            if (message["nodes"].size() < names_max) message["nodes"].push_back(name.substr(0, name_bytes_max));
         if (progress.last_call) message["last_call_ms"] = progress.last_call->count();
         if (progress.gives_up_in) message["gives_up_ms"] = progress.gives_up_in->count();
         return written(std::move(message), "progress", serial);
