@@ -16,6 +16,7 @@ void Liveness::observe(const RendezvousState& state, Moment now) {
         const bool fresh = found != seen_.end() && found->second.stamp != stamp;
         if (found != seen_.end() && !fresh) continue;
         group_zero_ = std::max(group_zero_.value_or(WallTime::min()), stamp - now.steady);
+        heartbeat_zero_ = std::max(heartbeat_zero_.value_or(WallTime::min()), stamp - now.steady);
         seen_[node] = {stamp, now.steady, fresh, std::chrono::duration_cast<milliseconds>(stamp - now.wall)};
     }
 }
@@ -40,6 +41,10 @@ void Liveness::observe_clock(Moment now) {
 WallTime Liveness::group_time(Moment now) const {
     const WallTime own = now.wall;
     return group_zero_ ? std::max(own, *group_zero_ + now.steady) : own;
+}
+
+std::optional<WallTime> Liveness::heartbeat_time(Moment now) const {
+    return heartbeat_zero_ ? std::optional(*heartbeat_zero_ + now.steady) : std::nullopt;
 }
 
 std::map<NodeId, milliseconds> Liveness::take_skewed(milliseconds bound) {

@@ -35,6 +35,8 @@ class Liveness {
     /// The time that the group goes by: never behind our own clock nor behind a heartbeat of anybody's, and never going
     /// back, so that a peer whose clock is ahead does not take our stamp for an old one.
     WallTime group_time(Moment now) const;
+    /// The same by the heartbeats alone; none before the first one.
+    std::optional<WallTime> heartbeat_time(Moment now) const;
     /// Takes note of our clock.
     void observe_clock(Moment now);
 
@@ -52,7 +54,8 @@ class Liveness {
 
     std::chrono::milliseconds expiry_;
     std::map<NodeId, Seen> seen_;
-    std::optional<WallTime> group_zero_;  ///< the group's time at steady 0
+    std::optional<WallTime> group_zero_;      ///< the group's time at steady 0
+    std::optional<WallTime> heartbeat_zero_;  ///< likewise, without our own clock
     std::set<NodeId> gone_;
     std::set<NodeId> told_;
 };

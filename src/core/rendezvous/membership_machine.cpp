@@ -148,7 +148,9 @@ void MembershipMachine::note_deadline() {
     if (view_->deadline == deadline_seen_) return;
     deadline_seen_ = view_->deadline;
     if (!deadline_seen_) return;
-    const auto left = std::chrono::duration_cast<milliseconds>(*deadline_seen_ - liveness_.group_time(now_));
+    // By the clocks of those who set it: ours may be ahead of theirs and would cut the last call short.
+    const WallTime time = liveness_.heartbeat_time(now_).value_or(liveness_.group_time(now_));
+    const auto left = std::chrono::ceil<milliseconds>(*deadline_seen_ - time);
     last_call_ends_ = now_.steady + std::clamp(left, milliseconds{0}, settings_.limits.last_call);
 }
 
