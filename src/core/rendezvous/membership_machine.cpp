@@ -139,9 +139,20 @@ void MembershipMachine::adopt(const std::optional<RendezvousState>& state) {
     stale_ = now_.steady - asked_at_ > answer_age_max;
     view_ = state.value_or(RendezvousState{});
     liveness_.observe(*view_, now_);
+    note_heartbeats();
     note_deadline();
     for (const auto& [node, ahead] : liveness_.take_skewed(skew_worth_a_word))
         if (!charges_.contains(node)) out_.emplace_back(ClockSkewed{node, ahead});
+}
+
+/// A change whose answer was lost may have been made all the same: then its heartbeats are in the state.
+void MembershipMachine::note_heartbeats() {
+    for (auto& [node, charge] : charges_) {
+        if (charge.heartbeat_asked_at <= charge.heartbeat_written) continue;
+        const auto stamp = view_->last_heartbeats.find(node);
+        if (stamp != view_->last_heartbeats.end() && stamp->second == charge.heartbeat_asked)
+            charge.heartbeat_written = charge.heartbeat_asked_at;
+    }
 }
 
 void MembershipMachine::note_deadline() {
@@ -315,6 +326,12 @@ void MembershipMachine::write_if_needed() {
     if (now_.steady < retry_at_) {
         write_waits_ = true;
         return;
+    }
+    for (auto& [node, charge] : charges_) {
+        const auto stamp = desired.last_heartbeats.find(node);
+        if (stamp == desired.last_heartbeats.end()) continue;
+        charge.heartbeat_asked = stamp->second;
+        charge.heartbeat_asked_at = now_.steady;
     }
     out_.emplace_back(SwapState{std::move(desired)});
     asked_at_ = now_.steady;

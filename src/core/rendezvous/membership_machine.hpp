@@ -197,6 +197,8 @@ class MembershipMachine {
         std::optional<std::int64_t> leaves_round;  ///< joining: a round that it must not take for the one it wants
         Milliseconds join_deadline{0};
         Milliseconds heartbeat_written{0};
+        WallTime heartbeat_asked;  ///< of the latest SwapState
+        Milliseconds heartbeat_asked_at{0};
         bool fenced = false;
         bool reinstating = false;
         std::shared_ptr<const RoundMembers> members;
@@ -218,6 +220,7 @@ class MembershipMachine {
     void on(const TimeCame& event);
 
     void adopt(const std::optional<RendezvousState>& state);
+    void note_heartbeats();
     void note_deadline();
     void work();
 
