@@ -208,6 +208,7 @@ std::string encode_wish(const MembershipEvent& event, std::int64_t serial) {
     Json message = Json::object();
     if (const auto* join = std::get_if<JoinWish>(&event)) {
         if (join->node_rank) message["node_rank"] = *join->node_rank;
+        if (join->after_round) message["after_round"] = *join->after_round;
         return written(std::move(message), "join", serial);
     }
     if (const auto* stay = std::get_if<StayWish>(&event)) {
@@ -226,7 +227,7 @@ std::optional<AgentWish> decode_wish(const NodeId& from, std::string_view text) 
     if (message.is_null()) return std::nullopt;
     const std::string kind = text_at(message, "kind");
     if (kind == "alive") return AgentWish{};
-    if (kind == "join") return AgentWish{JoinWish{from, number_at(message, "node_rank")}};
+    if (kind == "join") return AgentWish{JoinWish{from, number_at(message, "node_rank"), number_at(message, "after_round")}};
     if (kind == "leave") return AgentWish{LeaveWish{from}};
     if (kind == "close") return AgentWish{CloseWish{}};
     if (kind == "stay") return AgentWish{StayWish{from, nodes_at(message, "without")}};

@@ -62,6 +62,7 @@ std::vector<MembershipCommand> MembershipMachine::handle(const std::vector<Membe
 
 void MembershipMachine::on(const JoinWish& event) {
     Charge& charge = charges_[event.node];
+    if (charge.phase == Phase::running && event.after_round && *event.after_round < charge.members->round) return;
     // A round that the node was in, or that others completed with it, is not the one it wants.
     const bool in_round = view_ && view_->complete && view_->participants.contains(event.node);
     charge.leaves_round = charge.members ? std::optional(charge.members->round)

@@ -42,9 +42,12 @@ struct RoundMembers {
 // --- events ---
 
 /// This node wants to be in the next round; it leaves the one it is in. `node_rank` is --node-rank, where given.
+/// `after_round` is the round that a node whom others speak for was told of last: a wish that has crossed a later one on
+/// its way is granted already.
 struct JoinWish {
     NodeId node;
     std::optional<std::int64_t> node_rank = {};
+    std::optional<std::int64_t> after_round = {};
 };
 /// This node ends: out of everything, without closing the run.
 struct LeaveWish {

@@ -154,7 +154,8 @@ void C10dMeeting::join(const JoinRound& wish) {
     if (place_link_) place_link_->close();
     if (opened_) {
         feed(JoinWish{
-            me_, rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt});
+            me_, rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt,
+            members_ ? std::optional(members_->round) : std::nullopt});
     } else if (!opening_) {
         opening_ = true;
         spawn(open_and_join());
