@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elastic jobs in virtual time. CPPRUN_SEEDS sets how many seeds the random ones try, CPPRUN_SEED one of them.
+// Elastic jobs in virtual time. CPPRUN_SEEDS sets how many seeds the random ones try, CPPRUN_SEED one of them, and
+// CPPRUN_FIRST_SEED where they begin.
 #include "simulation/rendezvous_world.hpp"
+#include "simulation/story.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace cpprun::simulation {
 namespace {
@@ -135,17 +140,47 @@ TEST(Rendezvous, ACutOffNodeFencesItselfAndComesBack) {
     EXPECT_EQ(running(world), 2) << told(world);
 }
 
-int seeds() {
-    const char* text = std::getenv("CPPRUN_SEEDS");
-    return text == nullptr ? 300 : std::atoi(text);
+// --- stories ---
+
+std::vector<std::filesystem::path> story_files() {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(CPPRUN_STORIES))
+        if (entry.path().extension() == ".txt") files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+class Story : public testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(Story, EndsAsRecorded) {
+    std::ostringstream text;
+    text << std::ifstream(GetParam()).rdbuf();
+    // Where the first node must not fail, since the store ends with it, the story is told of led agents as well.
+    const bool led_only = text.str().find("# led only") != std::string::npos;
+    const bool led_too = led_only || text.str().find("# also led") != std::string::npos;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        if (!led_only) ASSERT_EQ(tell_story(text.str(), seed, false), "") << GetParam() << ", seed " << seed;
+        if (led_too) ASSERT_EQ(tell_story(text.str(), seed, true), "") << GetParam() << ", led, seed " << seed;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Story, testing::ValuesIn(story_files()),
+                         [](const auto& given) { return given.param.stem().string(); });
+
+// --- random faults ---
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+    const char* text = std::getenv(variable);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 /// Random faults for three minutes, then none: whoever lives must end up in one round, or be a spare of it.
-void try_seed(std::uint64_t seed) {
+void try_seed(std::uint64_t seed, bool led = false) {
     std::mt19937_64 random(seed * 7919);
     const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
     WorldOptions options;
     options.seed = seed;
+    options.led = led;
     options.min_nodes = pick(1, 3);
     options.max_nodes = std::max(2, options.min_nodes + pick(0, 3));  // a job of one node meets nobody
     options.loss = pick(0, 2) * 0.03;
@@ -153,13 +188,16 @@ void try_seed(std::uint64_t seed) {
     options.delay_max = milliseconds(pick(1, 200));
     World world(options);
     const int count = options.min_nodes + pick(0, 4);
-    for (int i = 0; i < count; ++i) world.add_agent(milliseconds(pick(0, 8'000)), fmt::format("node{}", i));
+    for (int i = 0; i < count; ++i)
+        world.add_agent(milliseconds(led && i == 0 ? 0 : pick(0, 8'000)), fmt::format("node{}", i));
     int survivors = count;
     const int faults = pick(0, 6);
     for (int i = 0; i < faults; ++i) {
         const int agent = pick(0, count - 1);
         const milliseconds when(pick(0, 180'000));
-        switch (pick(0, 5)) {
+        const int what = pick(0, 5);
+        if (led && agent == 0 && what < 4) continue;  // the job ends with its store
+        switch (what) {
             case 0:
                 if (survivors > options.min_nodes) {
                     world.crash(agent, when);
@@ -195,15 +233,42 @@ void try_seed(std::uint64_t seed) {
     EXPECT_EQ(running(world), std::min(alive, options.max_nodes)) << told(world);
 }
 
-TEST(Rendezvous, RandomFaults) {
-    if (const char* one = std::getenv("CPPRUN_SEED")) {
-        try_seed(std::strtoull(one, nullptr, 10));
-        return;
-    }
-    for (int seed = 1; seed <= seeds(); ++seed) {
+/// A long run goes on after a failure, so that it finds more than the first.
+void try_seeds(std::uint64_t count, bool led) {
+    const std::uint64_t first = number_from("CPPRUN_FIRST_SEED", 1);
+    int failed = 0;
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
         SCOPED_TRACE(fmt::format("CPPRUN_SEED={}", seed));
-        try_seed(static_cast<std::uint64_t>(seed));
-        if (testing::Test::HasFailure()) return;
+        const auto* result = testing::UnitTest::GetInstance()->current_test_info()->result();
+        const int before = result->total_part_count();
+        try_seed(seed, led);
+        failed += result->total_part_count() > before ? 1 : 0;
+        if (failed == 5) return;
+    }
+}
+
+TEST(Rendezvous, RandomFaults) {
+    if (const auto one = number_from("CPPRUN_SEED", 0)) {
+        try_seed(one);
+    } else {
+        try_seeds(number_from("CPPRUN_SEEDS", 300), false);
+    }
+}
+
+TEST(Rendezvous, RandomFaultsOfLedAgents) {
+    if (const auto one = number_from("CPPRUN_SEED", 0)) {
+        try_seed(one, true);
+    } else {
+        try_seeds(number_from("CPPRUN_SEEDS", 300), true);
+    }
+}
+
+// What a random seed found once, and what it was that went wrong is in the history of membership_machine.cpp. Never
+// take one away; a change of the world's dice makes them others, and then they are only a few seeds more.
+TEST(Rendezvous, SeedsThatFailedOnce) {
+    for (const std::uint64_t seed : {16U, 32U, 61U, 91U, 516U, 2952U}) {
+        SCOPED_TRACE(fmt::format("CPPRUN_SEED={}", seed));
+        try_seed(seed);
     }
 }
 

@@ -28,6 +28,8 @@ struct WorldOptions {
     double loss = 0;                  ///< chance that a request or its answer is lost, while faults last
     milliseconds skew_max{0};         ///< clocks differ from the true time by up to this much
     milliseconds stop_time_max{500};  ///< how long workers take to stop
+    /// The first agent hosts the store, and its machine speaks for all. It must not fail: the job ends with it.
+    bool led = false;
 };
 
 /// What an agent is doing, as far as its workers are concerned.
@@ -38,6 +40,7 @@ struct AgentView {
     bool ended = false;    ///< it will join no more
     std::optional<JoinEnded::Why> end = {};
     std::shared_ptr<const RoundMembers> members = {};
+    std::optional<std::int64_t> last_round = {};
     int rounds = 0;
 };
 
@@ -54,6 +57,8 @@ class World {
     void leave(int agent, milliseconds after);
     void fail_worker(int agent, milliseconds after);
     void close_run(int agent, milliseconds after);
+    /// For a while the store's answers to this agent come later by so much.
+    void answer_late(int agent, milliseconds after, milliseconds duration, milliseconds by);
 
     /// Runs for this long, checking every invariant after every step. Returns the first violation, or an empty text.
     std::string run_for(milliseconds duration);
@@ -89,6 +94,15 @@ class World {
     void on(int agent, const FenceDue& command);
     void on(int /*agent*/, const ClockSkewed& /*command*/) {}
     void on(int /*agent*/, const RankWishesIgnored& /*command*/) {}
+    // Led agents and their host.
+    bool led(int agent) const { return options_.led && agent != 0; }
+    int addressee(int agent, const NodeId& node) const;
+    void wish(int agent, MembershipEvent event);
+    void hear(int agent, std::function<void()> act);
+    void show_life(int agent);
+    void begin_anew(int agent);
+    void look_for_silent();
+    void taken_for_dead(int agent);
     void ask_store(int agent, std::function<MembershipEvent()> serve);
     void store_changed();
     void stop_workers(int agent, milliseconds within, bool then_join);
