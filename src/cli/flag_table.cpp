@@ -236,7 +236,8 @@ constexpr std::array<OptionSpec, option_count> table{{
      .default_text = "0",
      .accepted = "a whole number from 0 to the number of nodes less 1",
      .group = rendezvous,
-     .help = "Rank of this node, for the static rendezvous."},
+     .help =
+         "Rank of this node, for the static rendezvous. With c10d and several nodes a wish, honoured if all have one."},
     {.id = OptionId::master_addr,
      .dashed = "--master-addr",
      .underscored = "--master_addr",

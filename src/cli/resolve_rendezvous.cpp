@@ -116,9 +116,10 @@ Result<void> resolve_static(const RawArgs& raw, RendezvousConfig& config) {
 }
 
 Result<void> resolve_c10d(const RawArgs& raw, RendezvousConfig& config) {
-    config.node_rank_given = raw[OptionId::node_rank].given();
-    config.node_rank = static_cast<int>(
-        std::clamp<std::int64_t>(raw[OptionId::node_rank].integer, -1, std::numeric_limits<int>::max()));
+    config.node_rank_given = raw[OptionId::node_rank].given() && config.max_nodes > 1;
+    if (config.node_rank_given)
+        config.node_rank = static_cast<int>(
+            std::clamp<std::int64_t>(raw[OptionId::node_rank].integer, -1, std::numeric_limits<int>::max()));
     config.endpoint = raw[OptionId::rdzv_endpoint].text;
     config.endpoint_given = !config.endpoint.empty();
     if (config.conf.contains("store_type") && config.conf.at("store_type") == "file") {
