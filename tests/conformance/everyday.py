@@ -93,7 +93,17 @@ def own_error_file_mode(theirs, ours):
     return shown
 
 
+def arguments_refused(theirs, ours):
+    """cpprun guesses why all workers ended with 2 right after their start."""
+    lines = ours["stderr"]
+    hint = [line for line in lines if line.startswith("hint: exit code 2 right after the start")]
+    for line in hint:
+        lines.remove(line)
+    return len(hint) == 1
+
+
 EVERYDAY = {
+    "arguments-refused": arguments_refused,
     "own-error-file-mode": own_error_file_mode,
     "no-framework-in-launcher": framework_in_the_launcher,
     "signal-sender": signal_sender,
