@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t message_bytes_max = 16384;
 constexpr std::size_t names_max = 8;
+constexpr std::chrono::milliseconds patience_max = std::chrono::hours(24 * 365);
 // No host name is longer; a byte takes six of the message at most, so that eight fit.
 constexpr std::size_t name_bytes_max = 255;
 // A round of more nodes than this is a broken or hostile message.
@@ -209,6 +210,7 @@ std::string encode_wish(const MembershipEvent& event, std::int64_t serial) {
     if (const auto* join = std::get_if<JoinWish>(&event)) {
         if (join->node_rank) message["node_rank"] = *join->node_rank;
         if (join->after_round) message["after_round"] = *join->after_round;
+        if (join->patience) message["patience_ms"] = join->patience->count();
         return written(std::move(message), "join", serial);
     }
     if (const auto* stay = std::get_if<StayWish>(&event)) {
@@ -227,7 +229,14 @@ std::optional<AgentWish> decode_wish(const NodeId& from, std::string_view text) 
     if (message.is_null()) return std::nullopt;
     const std::string kind = text_at(message, "kind");
     if (kind == "alive") return AgentWish{};
-    if (kind == "join") return AgentWish{JoinWish{from, number_at(message, "node_rank"), number_at(message, "after_round")}};
+    if (kind == "join") {
+        JoinWish join{from, number_at(message, "node_rank"), number_at(message, "after_round"), {}};
+        // A year is more than anybody means, and far from what a clock can hold.
+        const auto patience = number_at(message, "patience_ms");
+        if (patience && *patience > 0 && *patience < patience_max.count())
+            join.patience = std::chrono::milliseconds(*patience);
+        return AgentWish{std::move(join)};
+    }
     if (kind == "leave") return AgentWish{LeaveWish{from}};
     if (kind == "close") return AgentWish{CloseWish{}};
     if (kind == "stay") return AgentWish{StayWish{from, nodes_at(message, "without")}};

@@ -69,7 +69,8 @@ void MembershipMachine::on(const JoinWish& event) {
                           : in_round     ? std::optional(view_->round)
                                          : std::nullopt;
     charge.phase = Phase::joining;
-    charge.join_deadline = now_.steady + settings_.join_timeout;
+    charge.patience = event.patience.value_or(settings_.join_timeout);
+    charge.join_deadline = now_.steady + charge.patience;
     charge.missing_since.clear();
     charge.excused.clear();
     charge.reinstating = false;
@@ -216,7 +217,7 @@ void MembershipMachine::deliver_joining(const NodeId& node, Charge& charge) {
         return;
     }
     if (view.redundancy_list.contains(node)) {
-        charge.join_deadline = now_.steady + settings_.join_timeout;  // a spare waits as long as the run lasts
+        charge.join_deadline = now_.steady + charge.patience;  // a spare waits as long as the run lasts
         return;
     }
     if (now_.steady < charge.join_deadline) return;

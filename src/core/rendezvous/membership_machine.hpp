@@ -42,12 +42,13 @@ struct RoundMembers {
 // --- events ---
 
 /// This node wants to be in the next round; it leaves the one it is in. `node_rank` is --node-rank, where given.
-/// `after_round` is the round that a node whom others speak for was told of last: a wish that has crossed a later one on
-/// its way is granted already.
+/// `after_round` is the round that a node whom others speak for was told of last: a wish that has crossed a later one
+/// on its way is granted already. `patience` is the node's own join time-out, where it is not this machine's.
 struct JoinWish {
     NodeId node;
     std::optional<std::int64_t> node_rank = {};
     std::optional<std::int64_t> after_round = {};
+    std::optional<std::chrono::milliseconds> patience = {};
 };
 /// This node ends: out of everything, without closing the run.
 struct LeaveWish {
@@ -198,6 +199,7 @@ class MembershipMachine {
     struct Charge {
         Phase phase = Phase::joining;
         std::optional<std::int64_t> leaves_round;  ///< joining: a round that it must not take for the one it wants
+        Milliseconds patience{0};
         Milliseconds join_deadline{0};
         Milliseconds heartbeat_written{0};
         WallTime heartbeat_asked;  ///< of the latest SwapState

@@ -153,9 +153,9 @@ void C10dMeeting::join(const JoinRound& wish) {
     joined_at_ = Clock::now();
     if (place_link_) place_link_->close();
     if (opened_) {
-        feed(JoinWish{
-            me_, rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt,
-            members_ ? std::optional(members_->round) : std::nullopt});
+        feed(JoinWish{me_,
+                      rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt,
+                      members_ ? std::optional(members_->round) : std::nullopt, seconds_of("join_timeout", 600)});
     } else if (!opening_) {
         opening_ = true;
         spawn(open_and_join());

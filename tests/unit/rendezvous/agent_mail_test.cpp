@@ -50,6 +50,9 @@ TEST(Wishes, OfEachKindArriveAsTheyWere) {
     EXPECT_EQ(wish_of<JoinWish>(JoinWish{me, -5}).node_rank, -5);
     EXPECT_EQ(wish_of<JoinWish>(JoinWish{me}).after_round, std::nullopt);
     EXPECT_EQ(wish_of<JoinWish>(JoinWish{me, {}, 7}).after_round, 7);
+    EXPECT_EQ(wish_of<JoinWish>(JoinWish{me}).patience, std::nullopt);
+    EXPECT_EQ(wish_of<JoinWish>(JoinWish{me, {}, {}, std::chrono::milliseconds(3'000)}).patience,
+              std::chrono::milliseconds(3'000));
     EXPECT_EQ(wish_of<LeaveWish>(LeaveWish{me}).node, me);
     wish_of<CloseWish>(CloseWish{});
     EXPECT_THAT(wish_of<StayWish>(StayWish{me, {other, me}}).without, ElementsAre(other, me));
