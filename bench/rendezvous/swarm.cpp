@@ -123,7 +123,9 @@ int main(int argc, char** argv) {
     ::wait4(host, &ended, 0, &used);
     rusage own{};
     ::getrusage(RUSAGE_SELF, &own);
-    const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
     fmt::print("{} host: {:.2f} s of processor, {} MB; agents: {:.2f} s\n", nodes,
                seconds(used.ru_utime) + seconds(used.ru_stime), used.ru_maxrss / 1024,
                seconds(own.ru_utime) + seconds(own.ru_stime));
