@@ -91,7 +91,7 @@ int World::add_agent(milliseconds after, std::string host, std::optional<std::in
         }
         if (options_.led && index == 0) look_for_silent();
         wish(index, JoinWish{agents_[static_cast<std::size_t>(index)]->node,
-                                agents_[static_cast<std::size_t>(index)]->node_rank});
+                             agents_[static_cast<std::size_t>(index)]->node_rank});
     });
     return index;
 }
@@ -458,7 +458,8 @@ void World::stop_workers(int index, milliseconds within, bool then_join) {
         stopped.stopping = false;
         view.running = false;
         view.members = nullptr;
-        if (then_join && view.alive && !view.ended) wish(index, JoinWish{view.node, stopped.node_rank, view.last_round});
+        if (then_join && view.alive && !view.ended)
+            wish(index, JoinWish{view.node, stopped.node_rank, view.last_round});
     });
 }
 

@@ -31,8 +31,9 @@ T mail_of(const HostMail& mail) {
 }
 
 TEST(NodeText, ReadsAsWhatWasWritten) {
-    for (const NodeId& node : {me, other, NodeId{"", 0, 0}, NodeId{"a b\"\n", std::numeric_limits<std::int64_t>::max(),
-                                                                   std::numeric_limits<std::int64_t>::min()}})
+    for (const NodeId& node :
+         {me, other, NodeId{"", 0, 0},
+          NodeId{"a b\"\n", std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}})
         EXPECT_EQ(parse_node(node_text(node)), node) << node_text(node);
     EXPECT_EQ(node_text(me), "host_with_lines_12_0");
 }
@@ -152,8 +153,7 @@ TEST(Mail, OfEachOtherKindArrivesAsItWas) {
     for (const auto why : {JoinEnded::Why::closed, JoinEnded::Why::spare_ended, JoinEnded::Why::timed_out})
         EXPECT_EQ(mail_of<JoinEnded>(JoinEnded{other, why}).why, why);
     EXPECT_EQ(mail_of<JoinEnded>(JoinEnded{other}).node, me);
-    for (const auto why :
-         {RestartNeeded::Why::newcomers, RestartNeeded::Why::lost, RestartNeeded::Why::left_out}) {
+    for (const auto why : {RestartNeeded::Why::newcomers, RestartNeeded::Why::lost, RestartNeeded::Why::left_out}) {
         const auto restart = mail_of<RestartNeeded>(RestartNeeded{me, why, {other}});
         EXPECT_EQ(restart.why, why);
         EXPECT_THAT(restart.nodes, ElementsAre(other));
@@ -179,9 +179,9 @@ TEST(Mail, ProgressArrivesWithTheTimesThatThereAre) {
 }
 
 TEST(Mail, OfUnknownKindsReasonsAndNoMessagesIsNone) {
-    for (const char* text : {"", "{", "[]", "{}", R"({"kind":"dance"})", R"({"kind":"ended"})",
-                             R"({"kind":"ended","why":"tired"})", R"({"kind":"restart","why":"fun","nodes":[]})",
-                             R"({"kind":["formed"]})", "\x80"})
+    for (const char* text :
+         {"", "{", "[]", "{}", R"({"kind":"dance"})", R"({"kind":"ended"})", R"({"kind":"ended","why":"tired"})",
+          R"({"kind":"restart","why":"fun","nodes":[]})", R"({"kind":["formed"]})", "\x80"})
         EXPECT_FALSE(decode_mail(me, text)) << text;
 }
 

@@ -73,7 +73,8 @@ TEST(MembershipEdits, WishesThatDoNotFitTogetherAreNamed) {
     const RendezvousState state = with_participants({"a", "b", "c"}, bounds);
     EXPECT_THAT(wanted_rank_problems(state, {{node("a"), 1}, {node("b"), 1}, {node("c"), 3}, {node("stranger"), -1}}),
                 ElementsAre("node rank 1 is wanted by a and by b", HasSubstr("node rank 3 of c is not below")));
-    EXPECT_THAT(wanted_rank_problems(state, {{node("a"), 1}}), ElementsAre(HasSubstr("2 of 3 nodes have no node rank")));
+    EXPECT_THAT(wanted_rank_problems(state, {{node("a"), 1}}),
+                ElementsAre(HasSubstr("2 of 3 nodes have no node rank")));
     EXPECT_THAT(wanted_rank_problems(state, {{node("a"), 2}, {node("b"), 0}, {node("c"), 1}}), IsEmpty());
     EXPECT_THAT(wanted_rank_problems(state, {{node("stranger"), 1}}), IsEmpty());
 }
@@ -157,7 +158,8 @@ TEST(MembershipEdits, RandomChangesKeepWhatTorchsAgentsRelyOn) {
                 default: {
                     if (state.complete || static_cast<int>(state.participants.size()) < bounds.min_nodes) continue;
                     WantedRanks wanted;
-                    for (int wish = pick(0, 4); wish > 0; --wish) wanted[node(fmt::format("n{}", pick(0, 7)))] = pick(-1, 5);
+                    for (int wish = pick(0, 4); wish > 0; --wish)
+                        wanted[node(fmt::format("n{}", pick(0, 7)))] = pick(-1, 5);
                     complete_round(state, wanted, bounds);
                     story += "complete ";
                     std::set<std::int64_t> ranks;
