@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds patience_max = std::chrono::hours(24 * 365);
 constexpr std::size_t name_bytes_max = 255;
 // A round of more nodes than this is a broken or hostile message.
 constexpr std::int64_t world_max = 1'000'000;
+// No host writes as many, and a number that counts on from here stays one.
+constexpr std::int64_t mails_max = std::int64_t{1} << 53U;
 
 std::optional<std::int64_t> number(std::string_view text) {
     std::int64_t value = 0;
@@ -205,8 +207,9 @@ std::optional<NodeId> parse_node(std::string_view text) {
     return NodeId{std::string(text.substr(0, first)), *pid, *local};
 }
 
-std::string encode_wish(const MembershipEvent& event, std::int64_t serial) {
+std::string encode_wish(const MembershipEvent& event, std::int64_t serial, std::optional<std::int64_t> reads) {
     Json message = Json::object();
+    if (reads) message["reads"] = *reads;
     if (const auto* join = std::get_if<JoinWish>(&event)) {
         if (join->node_rank) message["node_rank"] = *join->node_rank;
         if (join->after_round) message["after_round"] = *join->after_round;
@@ -220,27 +223,36 @@ std::string encode_wish(const MembershipEvent& event, std::int64_t serial) {
     return written(std::move(message), std::holds_alternative<CloseWish>(event) ? "close" : "leave", serial);
 }
 
-std::string encode_sign_of_life(std::int64_t serial) {
-    return written(Json::object(), "alive", serial);
+std::string encode_sign_of_life(std::int64_t serial, std::optional<std::int64_t> reads) {
+    Json message = Json::object();
+    if (reads) message["reads"] = *reads;
+    return written(std::move(message), "alive", serial);
 }
 
 std::optional<AgentWish> decode_wish(const NodeId& from, std::string_view text) {
     const Json message = parsed(text);
     if (message.is_null()) return std::nullopt;
     const std::string kind = text_at(message, "kind");
-    if (kind == "alive") return AgentWish{};
+    AgentWish wish;
+    wish.reads = number_at(message, "reads");
+    if (wish.reads && (*wish.reads < 0 || *wish.reads > mails_max)) wish.reads.reset();
     if (kind == "join") {
         JoinWish join{from, number_at(message, "node_rank"), number_at(message, "after_round"), {}};
         // A year is more than anybody means, and far from what a clock can hold.
         const auto patience = number_at(message, "patience_ms");
         if (patience && *patience > 0 && *patience < patience_max.count())
             join.patience = std::chrono::milliseconds(*patience);
-        return AgentWish{std::move(join)};
+        wish.event = std::move(join);
+    } else if (kind == "leave") {
+        wish.event = LeaveWish{from};
+    } else if (kind == "close") {
+        wish.event = CloseWish{};
+    } else if (kind == "stay") {
+        wish.event = StayWish{from, nodes_at(message, "without")};
+    } else if (kind != "alive") {
+        return std::nullopt;
     }
-    if (kind == "leave") return AgentWish{LeaveWish{from}};
-    if (kind == "close") return AgentWish{CloseWish{}};
-    if (kind == "stay") return AgentWish{StayWish{from, nodes_at(message, "without")}};
-    return std::nullopt;
+    return wish;
 }
 
 std::string encode_mail(const HostMail& mail, std::int64_t serial) {

@@ -17,14 +17,16 @@ std::string node_text(const NodeId& node);
 /// The reverse; the address may hold underscores itself. None: no such text.
 std::optional<NodeId> parse_node(std::string_view text);
 
-/// A message of a led agent's. `event` is none for a sign of life.
+/// A message of a led agent's. `event` is none for a sign of life. `reads` is the number of the mail that the agent
+/// reads next: a host that has forgotten the agent goes on there.
 struct AgentWish {
     std::optional<MembershipEvent> event;
+    std::optional<std::int64_t> reads = {};
 };
 
 /// Only JoinWish, LeaveWish, CloseWish and StayWish are wishes. `serial` tells equal ones apart.
-std::string encode_wish(const MembershipEvent& event, std::int64_t serial);
-std::string encode_sign_of_life(std::int64_t serial);
+std::string encode_wish(const MembershipEvent& event, std::int64_t serial, std::optional<std::int64_t> reads = {});
+std::string encode_sign_of_life(std::int64_t serial, std::optional<std::int64_t> reads = {});
 /// None: it is of a kind that is not known here, or no message at all. `from` is who wrote it.
 std::optional<AgentWish> decode_wish(const NodeId& from, std::string_view text);
 

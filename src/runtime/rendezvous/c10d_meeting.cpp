@@ -410,7 +410,8 @@ void C10dMeeting::route(const Command& command) {
 C10dMeeting::Async<void> C10dMeeting::be_led() {
     led_ = true;
     // On the link that stays: when that one breaks, this agent is gone.
-    const auto registered = co_await watch()->set(live_prefix() + node_text(me_), encode_sign_of_life(wishes_++));
+    const auto registered =
+        co_await watch()->set(live_prefix() + node_text(me_), encode_sign_of_life(wishes_++, mailbox_.position()));
     if (!registered) co_return as_error(registered.error());
     last_sign_of_life_ = Clock::now();
     spawn(read_mail());
@@ -421,7 +422,8 @@ C10dMeeting::Async<void> C10dMeeting::be_led() {
 
 awaitable<void> C10dMeeting::send_wish(MembershipEvent event) {
     const auto link = ops();
-    const auto sent = co_await link->set(live_prefix() + node_text(me_), encode_wish(event, wishes_++));
+    const auto sent =
+        co_await link->set(live_prefix() + node_text(me_), encode_wish(event, wishes_++, mailbox_.position()));
     if (!sent && !ended() && link == ops()) spawn(mend_links());
 }
 
@@ -441,7 +443,8 @@ awaitable<void> C10dMeeting::show_life() {
     const auto link = ops();
     while (!ended() && link == ops()) {
         const auto sent_at = Clock::now();
-        const auto sent = co_await link->set(live_prefix() + node_text(me_), encode_sign_of_life(wishes_++));
+        const auto sent =
+            co_await link->set(live_prefix() + node_text(me_), encode_sign_of_life(wishes_++, mailbox_.position()));
         StoreResult<bool> answered = StoreFailure{};
         if (sent) answered = co_await link->check(state_key());
         if (ended() || link != ops()) co_return;

@@ -74,6 +74,11 @@ void HostDesk::written(std::uint64_t connection, const std::string& key, const s
     if (connections_.emplace(connection, *node).second) ++member.connections;
     const auto wish = decode_wish(*node, value);
     if (!wish) return;
+    // What was written to a node that was taken for dead is gone, and it may have read more or less of it than we
+    // think.
+    if (!member.known && wish->reads)
+        member.next_mail = member.fresh ? *wish->reads : std::max(member.next_mail, *wish->reads);
+    member.fresh = false;
     if (!wish->event) {
         // Its first message may still be on the way on its other connection.
         if (!member.known && member.next_mail > 0) {
@@ -116,6 +121,7 @@ void HostDesk::gone(const NodeId& node, const std::string& how) {
         outdated_.push_back(mail_key(node, number));
     if (member->second.connections > 0) {
         member->second.known = false;
+        member->second.fresh = true;
     } else {
         members_.erase(member);
     }

@@ -53,6 +53,7 @@ class HostDesk {
         std::int64_t connections = 0;
         Clock::time_point heard;
         bool known = false;  ///< it has wished to join and has not left
+        bool fresh = true;   ///< its next message says where its mail goes on
     };
 
     void written(std::uint64_t connection, const std::string& key, const std::string& value);

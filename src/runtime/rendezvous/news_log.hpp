@@ -28,6 +28,8 @@ class NewsLog {
     /// Hands every new entry to `hear` until the link breaks, and returns why it did. `link` is used for nothing else.
     boost::asio::awaitable<StoreFailure> follow(std::shared_ptr<StoreLink> link,
                                                 std::function<void(const std::string&)> hear);
+    /// The number of the entry that follow() reads next.
+    std::int64_t position() const { return next_read_; }
 
   private:
     std::string key(std::int64_t number) const;

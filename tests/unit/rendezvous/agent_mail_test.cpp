@@ -64,6 +64,14 @@ TEST(Wishes, AreToldApartByTheirSerial) {
     EXPECT_NE(encode_sign_of_life(1), encode_sign_of_life(2));
 }
 
+TEST(Wishes, SayWhereTheMailIsRead) {
+    EXPECT_EQ(decode_wish(me, encode_sign_of_life(9, 4))->reads, 4);
+    EXPECT_EQ(decode_wish(me, encode_wish(JoinWish{me}, 9, 0))->reads, 0);
+    EXPECT_EQ(decode_wish(me, encode_sign_of_life(9))->reads, std::nullopt);
+    for (const char* reads : {"-1", "9223372036854775807", "\"4\"", "4.5"})
+        EXPECT_EQ(decode_wish(me, std::string(R"({"kind":"alive","reads":)") + reads + "}")->reads, std::nullopt);
+}
+
 TEST(Wishes, ASignOfLifeWishesNothing) {
     const auto wish = decode_wish(me, encode_sign_of_life(9));
     ASSERT_TRUE(wish);
