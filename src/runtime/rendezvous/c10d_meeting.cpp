@@ -149,6 +149,7 @@ void C10dMeeting::join(const JoinRound& wish) {
     wish_ = wish;
     in_round_ = false;
     in_barrier_ = false;
+    round_told_ = false;
     ++serial_;
     joined_at_ = Clock::now();
     if (place_link_) place_link_->close();
@@ -337,6 +338,8 @@ awaitable<void> C10dMeeting::mend_links() {
             mending_ = false;
             log(LogLevel::warning, "the connection to the store is there again", true);
             feed(StateChanged{});
+            // A wish that was on its way may be lost; one that was not is granted by then, or is the same.
+            if (led_ && !round_told_) join(wish_);
             co_return;
         }
         problem = opened.error();
@@ -619,6 +622,7 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
 
 void C10dMeeting::obey(const RoundFormed& command) {
     members_ = command.members;
+    round_told_ = true;
     rank_ = static_cast<int>(command.rank);
     mixed_ = led_ ? command.mixed : torchrun_among(*command.members);
     spawn(take_place(command.members, static_cast<int>(command.rank), serial_));

@@ -108,6 +108,7 @@ class C10dMeeting final : public StoreMeeting {
     std::chrono::steady_clock::time_point joined_at_;
     bool in_round_ = false;  ///< RoundReady was posted and nothing has ended that round for this node
     bool in_barrier_ = false;
+    bool round_told_ = false;   ///< a round has formed for the latest wish to join
     bool others_work_ = false;  ///< the exit barrier's time was over before they had ended
     std::int64_t serial_ = 0;   ///< of joins: what belongs to an earlier one gives up
     std::shared_ptr<StoreLink> place_link_;
