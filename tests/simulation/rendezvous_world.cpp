@@ -12,6 +12,7 @@ namespace {
 constexpr milliseconds request_timeout{3'000};
 constexpr milliseconds agreement_poll{10};
 constexpr milliseconds guard_bound{12'000};
+constexpr milliseconds fence_after{10'000};
 // As HostDesk and C10dMeeting have them.
 constexpr milliseconds sign_of_life_every{3'000};
 constexpr milliseconds led_lease{6'000};
@@ -385,15 +386,22 @@ void World::on(int speaker, const RoundFormed& command) {
     });
 }
 
-/// The exchange of ranks: nobody starts before the round's first node has seen the same members.
+/// The exchange of ranks: nobody starts before the round's first node has seen the same members, nor without having
+/// been heard of lately.
 void World::start_workers_when_agreed(int index, std::int64_t round) {
     AgentView& view = views_[static_cast<std::size_t>(index)];
     const Agent& agent = *agents_[static_cast<std::size_t>(index)];
     if (!view.alive || view.ended || agent.stopping || !view.members || view.members->round != round) return;
     const NodeId& first = view.members->by_rank.front();
     const auto leader = std::find_if(views_.begin(), views_.end(), [&](const AgentView& v) { return v.node == first; });
-    if (agent.frozen_until <= now_ && leader != views_.end() && leader->members && leader->members->round == round &&
-        leader->members->by_rank == view.members->by_rank) {
+    const milliseconds last = led(index) ? agent.confirmed : agent.machine.last_heartbeat(agent.node).value_or(now_);
+    if (now_ - last >= (led(index) ? led_lease : fence_after)) {
+        if (options_.max_nodes > 1 && agent.frozen_until <= now_) {
+            begin_anew(index);
+            return;
+        }
+    } else if (agent.frozen_until <= now_ && leader != views_.end() && leader->members &&
+               leader->members->round == round && leader->members->by_rank == view.members->by_rank) {
         view.running = true;
         return;
     }

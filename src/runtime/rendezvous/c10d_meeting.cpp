@@ -779,6 +779,10 @@ awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> memb
         give_up(ranks.error());
         co_return;
     }
+    if (stood_still()) {
+        give_up(failure("this node has not been heard of for so long that the others may have gone on without it"));
+        co_return;
+    }
     RoundPlace place;
     place.round = members->round;
     place.ranks = ranks.value();
@@ -995,6 +999,12 @@ void C10dMeeting::publish_later(std::string type, Json more) {
 C10dMeeting::Milliseconds C10dMeeting::connect_time() const {
     return rendezvous().conf.contains("read_timeout") ? seconds_of("read_timeout", 60)
                                                       : seconds_of("join_timeout", 600);
+}
+
+bool C10dMeeting::stood_still() const {
+    if (led_) return Clock::now() - last_sign_of_life_ >= part_of_bound(lease_part);
+    const auto last = machine_.last_heartbeat(me_);
+    return last && now().steady - *last >= settings_of(rendezvous()).fence_after;
 }
 
 Clock::time_point C10dMeeting::lease_of_state() const {

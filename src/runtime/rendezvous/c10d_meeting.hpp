@@ -72,6 +72,7 @@ class C10dMeeting final : public StoreMeeting {
     Async<std::optional<MasterAddress>> master_still_there(std::shared_ptr<StoreLink> link, std::int64_t before);
     bool torchrun_among(const RoundMembers& members) const;
     std::chrono::steady_clock::time_point lease_of_state() const;
+    bool stood_still() const;
     Milliseconds part_of_bound(int percent) const { return silent_after() * percent / 100; }
     boost::asio::awaitable<void> wait_for_others(std::shared_ptr<const RoundMembers> members, int rank,
                                                  std::int64_t serial);
