@@ -3,6 +3,7 @@
 #include "cpprun/store.hpp"
 #include "integration/store/child.hpp"
 #include "integration/store/raw_client.hpp"
+#include "integration/store/torch_server.hpp"
 #include "runtime/store/listener.hpp"
 #include "runtime/store/store_host.hpp"
 #include "runtime/store/tcp_store_client.hpp"
@@ -24,27 +25,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-constexpr const char* torch_server = R"(
-import os, sys, time
-os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
-try:
-    import torch
-    import torch.distributed as dist
-except ImportError:
-    sys.exit(1)
-store = dist.TCPStore("127.0.0.1", 0, None, True, use_libuv=sys.argv[1] == "libuv")
-print("torch", torch.__version__, file=sys.stderr)
-print(store.port, flush=True)
-time.sleep(3600)
-)";
-
-std::unique_ptr<Child> start_torch(const std::string& backend) {
-    const char* other = std::getenv("CPPRUN_TORCH_PYTHON");
-    const std::string python = other != nullptr ? other : CPPRUN_TORCH_PYTHON;
-    auto child = std::make_unique<Child>(std::vector<std::string>{python, "-c", torch_server, backend});
-    return child->number() == 0 ? nullptr : std::move(child);
-}
-
 // One server of each kind for all tests; their keys carry the test's name.
 struct Server {
     std::unique_ptr<StoreServer> ours;
@@ -56,7 +36,7 @@ Server& server(const std::string& kind) {
     static std::map<std::string, Server> servers;
     Server& found = servers[kind];
     if (kind == "ours" && !found.ours) found.ours = std::make_unique<StoreServer>();
-    if (kind != "ours" && !found.torch) found.torch = start_torch(kind);
+    if (kind != "ours" && !found.torch) found.torch = start_torch_server(kind, CPPRUN_TORCH_PYTHON);
     return found;
 }
 
