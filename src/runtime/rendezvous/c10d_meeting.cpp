@@ -41,6 +41,7 @@ constexpr int lease_part = 60;
 constexpr int guard_part = 90;
 constexpr int lease_looked_at_part = 5;
 constexpr seconds progress_told_every{3};
+constexpr std::size_t rounds_kept = 3;
 
 Error as_error(const StoreFailure& failed) {
     return failure(failed.message);
@@ -384,6 +385,7 @@ void C10dMeeting::feed_all(std::vector<MembershipEvent> events) {
 /// A host's machine speaks for the led agents too.
 template <class Command>
 void C10dMeeting::route(const Command& command) {
+    if constexpr (std::is_same_v<Command, RoundFormed>) forget_old_rounds(*command.members);
     if constexpr (std::is_same_v<Command, RoundFormed> || std::is_same_v<Command, JoinEnded> ||
                   std::is_same_v<Command, RestartNeeded> || std::is_same_v<Command, RunClosed> ||
                   std::is_same_v<Command, Reinstated>) {
@@ -527,6 +529,29 @@ void C10dMeeting::obey(const WakeAt& command) {
     wake_timer_.async_wait([this](boost::system::error_code error) {
         if (!error) feed(TimeCame{});
     });
+}
+
+/// The newest rounds' keys may still be read; those of the others only fill the hosted store. torchrun's agents keep to
+/// the workers' address of the first round that they were in.
+void C10dMeeting::forget_old_rounds(const RoundMembers& newest) {
+    if (hosted() == nullptr || (!kept_rounds_.empty() && newest.round <= kept_rounds_.back().round)) return;
+    kept_rounds_.push_back({newest.round, newest.by_rank.size(), torchrun_among(newest)});
+    if (kept_rounds_.size() <= rounds_kept) return;
+    const KeptRound old = kept_rounds_.front();
+    kept_rounds_.pop_front();
+    const std::string prefix = "/" + round_prefix(old.round);
+    const std::string done = fmt::format("/{}done/{}/", own_prefix(), old.round);
+    std::vector<std::string> keys;
+    for (std::size_t rank = 0; rank < old.world; ++rank) {
+        keys.push_back(fmt::format("{}torchelastic/role_info/{}", prefix, rank));
+        keys.push_back(fmt::format("{}torchelastic/assigned_ranks/{}", prefix, rank));
+        keys.push_back(done + std::to_string(rank));
+    }
+    keys.push_back(prefix + "torchelastic/agent/terminal_state/num_members");
+    keys.push_back(prefix + "torchelastic/agent/terminal_state/last_member");
+    if (!old.mixed)
+        for (std::string& key : master_keys(prefix)) keys.push_back(std::move(key));
+    hosted()->remove(keys);
 }
 
 Result<std::optional<RendezvousState>> C10dMeeting::decode(const std::string& text) {

@@ -8,6 +8,7 @@
 #include "runtime/rendezvous/host_desk.hpp"
 #include "runtime/rendezvous/store_meeting.hpp"
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,7 @@ class C10dMeeting final : public StoreMeeting {
     void obey(const RankWishesIgnored& command);
     boost::asio::awaitable<void> read_state();
     boost::asio::awaitable<void> swap_state(RendezvousState desired);
+    void forget_old_rounds(const RoundMembers& newest);
     Result<std::optional<RendezvousState>> decode(const std::string& text);
     boost::asio::awaitable<void> read_rank_wishes();
 
@@ -124,6 +126,14 @@ class C10dMeeting final : public StoreMeeting {
     std::chrono::steady_clock::time_point last_sign_of_life_;  ///< that the host has confirmed
     bool fenced_ = false;
     std::unique_ptr<HostDesk> desk_;  ///< of a host
+
+    /// A round whose keys are still in the hosted store.
+    struct KeptRound {
+        std::int64_t round = 0;
+        std::size_t world = 0;
+        bool mixed = false;
+    };
+    std::deque<KeptRound> kept_rounds_;
 
     std::string token_;
     StateDialect dialect_ = StateDialect::aware;
