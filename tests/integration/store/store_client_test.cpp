@@ -228,7 +228,7 @@ TcpStoreOptions options_for(std::uint16_t port, std::chrono::milliseconds timeou
 
 TEST(ClientFaults, ADeadServerEndsAWaitingGetAtOnce) {
     for (const char* backend : {"libuv", "classic"}) {
-        const auto torch = start_torch(backend);
+        const auto torch = start_torch_server(backend, CPPRUN_TORCH_PYTHON);
         if (!torch) GTEST_SKIP() << "torch is not installed";
         TcpStore store(options_for(torch->port()));
         std::jthread killer([&] {
