@@ -20,7 +20,7 @@ struct NodeId {
     std::int64_t pid = 0;
     std::int64_t local_id = 0;
 
-    auto operator<=>(const NodeId&) const = default;
+    auto operator<=>(const NodeId&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm of clang-tidy 14
 };
 
 /// UTC, as torch's state has it: microseconds.

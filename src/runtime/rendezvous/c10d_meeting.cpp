@@ -981,7 +981,7 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
             Json entry;
             entry["text"] = text;
             tell_led(text);
-            co_await publish("failure", std::move(entry));
+            static_cast<void>(co_await publish("failure", std::move(entry)));
         }
         set_ended();
         if (led_) {
@@ -991,7 +991,7 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
             if (failed || good) co_await send_wish(std::move(closing));
             co_await send_wish(std::move(leaving));
             const auto link = ops();
-            co_await link->check(state_key());
+            static_cast<void>(co_await link->check(state_key()));
         } else {
             if (failed || good) feed(CloseWish{});
             feed(LeaveWish{me_});
@@ -1016,7 +1016,7 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
 
 void C10dMeeting::publish_later(std::string type, Json more) {
     spawn([](C10dMeeting* self, std::string what, Json with) -> awaitable<void> {
-        if (self->links_up()) co_await self->publish(std::move(what), std::move(with));
+        if (self->links_up()) static_cast<void>(co_await self->publish(std::move(what), std::move(with)));
     }(this, std::move(type), std::move(more)));
 }
 

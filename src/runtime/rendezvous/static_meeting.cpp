@@ -325,7 +325,8 @@ awaitable<void> StaticMeeting::next_attempt(JoinRound wish, std::int64_t serial)
     }
     const std::int64_t next = attempt_ + 1;
     if (wish.cause == JoinRound::Cause::failure)
-        co_await publish("restart", restart_entry(next, "Workers of " + host_name() + " have failed"));
+        static_cast<void>(
+            co_await publish("restart", restart_entry(next, "Workers of " + host_name() + " have failed")));
     if (stale()) co_return;
     attempt_ = next;
     const auto together = co_await restart_together(shared, next);
@@ -344,7 +345,7 @@ StaticMeeting::Async<void> StaticMeeting::restart_together(std::shared_ptr<Store
     const std::string go = attempt_key("go", attempt);
     if (hosted() == nullptr) {
         const auto missing =
-            co_await wait_for_all(link, std::vector<std::string>(1, go), timeout(), [this](const std::vector<int>&) {
+            co_await wait_for_all(link, std::vector<std::string>(1, go), timeout(), [](const std::vector<int>&) {
                 return std::string("waiting for the other nodes to stop their workers");
             });
         if (!missing) co_return missing.error();
@@ -443,7 +444,7 @@ awaitable<void> StaticMeeting::wait_for_others(std::int64_t serial) {
             co_return;
         }
         place_link_ = link.value();
-        co_await place_link_->set(own_prefix() + "node/" + std::to_string(rank()), card());
+        static_cast<void>(co_await place_link_->set(own_prefix() + "node/" + std::to_string(rank()), card()));
     }
     const auto link = place_link_;
     const auto passed = co_await pass_exit_barrier(
@@ -466,8 +467,9 @@ awaitable<void> StaticMeeting::say_goodbye(RunResult result, std::function<void(
                                  : result.failures.empty() ? host_name() + ": " + result.error.message
                                                            : failure_text(result);
         // No node can go on without this one: ranks are fixed.
-        if (!good && !told_by_others && opened_) co_await publish("failure", node_entry(rank(), text));
-        if (opened_) co_await ops()->set(own_prefix() + "bye/" + std::to_string(rank()), "1");
+        if (!good && !told_by_others && opened_)
+            static_cast<void>(co_await publish("failure", node_entry(rank(), text)));
+        if (opened_) static_cast<void>(co_await ops()->set(own_prefix() + "bye/" + std::to_string(rank()), "1"));
     }
     set_ended();
     if (opened_)
@@ -518,7 +520,7 @@ void StaticMeeting::peer_closed(std::uint64_t connection) {
                                       [&](const auto& entry) { return entry.second == gone; });
         if (back || !self->links_up()) co_return;
         const std::string text = fmt::format("Lost node {} ({})", gone, self->hosts_[gone]);
-        co_await self->publish("lost", node_entry(gone, text));
+        static_cast<void>(co_await self->publish("lost", node_entry(gone, text)));
     }(this, node));
 }
 
