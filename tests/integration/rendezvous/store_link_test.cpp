@@ -312,7 +312,7 @@ TEST(NoStore, ThatAnswersOtherwiseIsNamedAsSuch) {
             FakeServer::write(peer, answer);
             ::shutdown(peer, SHUT_WR);
         });
-        const auto done = loop.run(loop.link(other.port(), 500ms, 300ms)->connect());
+        const auto done = loop.run(loop.link(other.port(), 1500ms, 1s)->connect());
         ASSERT_FALSE(done);
         EXPECT_THAT(done.error().message, HasSubstr("what listens there is no store"));
     }
