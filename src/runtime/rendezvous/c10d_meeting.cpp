@@ -4,6 +4,7 @@
 #include "core/report/failure_summary.hpp"
 #include "core/text/terminal_safe.hpp"
 #include "runtime/diagnostics.hpp"
+#include "runtime/store/listener.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
@@ -207,6 +208,11 @@ C10dMeeting::Async<void> C10dMeeting::open() {
     } else {
         choice_ = co_await choose_host(executor(), rendezvous().host, host_name(), name_patience);
     }
+    // Somebody else here may have been first, e.g. another agent of this job on the same machine.
+    if (choice_.is_host && !told && !config().store.bind && is_listened_on(rendezvous().port.value_or(0))) {
+        choice_.is_host = false;
+        choice_.reason = "another process here has the endpoint's port";
+    }
     log(LogLevel::info,
         fmt::format("this node is {}the host because {}", choice_.is_host ? "" : "not ", choice_.reason));
     if (choice_.is_host) {
@@ -227,7 +233,6 @@ C10dMeeting::Async<void> C10dMeeting::open() {
         } else {
             desk_.reset();
         }
-        // Somebody else here may have been first, e.g. another agent of this job on the same machine.
         if (!hosting && told) co_return hosting.error();
         if (!hosting) {
             choice_.is_host = false;

@@ -130,6 +130,14 @@ Result<BoundSockets> bind_sockets(ListenScope scope, std::uint16_t port, const s
     return bind_places({probe.valid() ? place("::", true) : place("0.0.0.0", false)}, port);
 }
 
+bool is_listened_on(std::uint16_t port) {
+    for (const Place& all : {place("::", true), place("0.0.0.0", false)}) {
+        SocketFd unused;
+        if (bind_one(all, port, unused) == EADDRINUSE) return true;
+    }
+    return false;
+}
+
 Result<void> start_listening(const SocketFd& socket) {
     // The kernel cuts the queue down to net.core.somaxconn.
     if (listen(socket.get(), INT_MAX) == 0) return boost::outcome_v2::success();

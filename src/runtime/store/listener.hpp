@@ -29,6 +29,10 @@ struct BoundSockets {
 Result<BoundSockets> bind_sockets(ListenScope scope, std::uint16_t port,
                                   const std::vector<std::string>& addresses = {});
 
+/// Whether somebody on this machine listens on `port` of all its addresses, or in a way that nobody else could. Does
+/// not look for who it is, which takes as long as there are processes.
+bool is_listened_on(std::uint16_t port);
+
 /// Lets `socket` accept connections with the longest queue that the machine allows.
 Result<void> start_listening(const SocketFd& socket);
 
