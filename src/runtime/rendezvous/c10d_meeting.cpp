@@ -398,7 +398,9 @@ void C10dMeeting::route(const Command& command) {
             if (!desk_) return;
             if constexpr (std::is_same_v<Command, RoundFormed>) {
                 RoundFormed told = command;
-                told.mixed = torchrun_among(*command.members);
+                // Found out once for a round: there are as many of these as members.
+                const bool known = !kept_rounds_.empty() && kept_rounds_.back().round == command.members->round;
+                told.mixed = known ? kept_rounds_.back().mixed : torchrun_among(*command.members);
                 desk_->post(command.node, told);
             } else {
                 desk_->post(command.node, command);
