@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// swarm NODES [MIN:MAX-less options]: as many agents as given, each with its own connections to one real host, form a
-// round; the host is a process of its own. Prints the seconds from the first agent's start to the last one's place, and
-// what the host's process used. `swarm NODES restart` lets one node ask for another round and measures that too.
+// rendezvous_swarm NODES [restart] [plain]: as many agents as given, each with its own connections to one real host,
+// form a round; the host is a process of its own. Prints the seconds from the first agent's start to the last one's
+// place, and what the host's process used. `restart`: one node asks for another round, which is measured too. `plain`:
+// the host is a store that leads nobody, so that every agent changes the state by itself, as among torchrun's agents.
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/descriptor_limit.hpp"
 #include "runtime/rendezvous/c10d_meeting.hpp"
+#include "runtime/store/store_host.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,7 +68,21 @@ int serve(int nodes, std::uint16_t port) {
     return 0;
 }
 
-int swarm(int nodes, std::uint16_t port, bool restart) {
+/// A store that no agent hosts, as torchrun's is to cpprun's agents.
+int serve_plain(std::uint16_t port) {
+    ListenSpec spec;
+    spec.port = port;
+    spec.bind_addresses = {"127.0.0.1"};
+    const auto store = StoreHost::start(spec, {});
+    if (!store) {
+        fmt::print(stderr, "swarm: {}\n", store.error().message);
+        return 1;
+    }
+    for (;;) ::pause();
+}
+
+int swarm(int nodes, std::uint16_t port, bool restart, bool plain) {
+    const int led = plain ? nodes : nodes - 1;
     boost::asio::io_context io(1);
     std::vector<LaunchConfig> configs(static_cast<std::size_t>(nodes), config_for(nodes, port));
     std::vector<HostFacts> facts;
@@ -75,7 +92,7 @@ int swarm(int nodes, std::uint16_t port, bool restart) {
     bool second = false;
     const Clock::time_point began = Clock::now();
     Clock::time_point restarted;
-    for (int number = 1; number < nodes; ++number) {
+    for (int number = nodes - led; number < nodes; ++number) {
         const auto index = static_cast<std::size_t>(number);
         configs[index].rendezvous.conf["is_host"] = "0";
         agents.push_back(std::make_unique<C10dMeeting>(configs[index], facts[index], io.get_executor(), StoreLog{}));
@@ -86,7 +103,7 @@ int swarm(int nodes, std::uint16_t port, bool restart) {
                 io.stop();
             } else if (std::holds_alternative<MembershipChanged>(event)) {
                 boost::asio::post(io, [agent] { agent->join(JoinRound{}); });
-            } else if (std::holds_alternative<RoundReady>(event) && ++placed == nodes - 1) {
+            } else if (std::holds_alternative<RoundReady>(event) && ++placed == led) {
                 fmt::print("{} {}: {:.3f} s\n", nodes, second ? "restart" : "first round",
                            seconds_since(second ? restarted : began));
                 std::fflush(stdout);
@@ -103,20 +120,26 @@ int swarm(int nodes, std::uint16_t port, bool restart) {
     }
     for (const auto& agent : agents) agent->join(JoinRound{});
     io.run();
-    return placed == nodes - 1 ? 0 : 1;
+    return placed == led ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     const int nodes = argc > 1 ? std::atoi(argv[1]) : 100;
-    const bool restart = argc > 2 && std::strcmp(argv[2], "restart") == 0;
+    bool restart = false;
+    bool plain = false;
+    for (int i = 2; i < argc; ++i) {
+        restart = restart || std::strcmp(argv[i], "restart") == 0;
+        plain = plain || std::strcmp(argv[i], "plain") == 0;
+    }
     const auto port = static_cast<std::uint16_t>(20'000 + ::getpid() % 10'000);
     set_log_level(std::getenv("LOGLEVEL") == nullptr ? "ERROR" : std::getenv("LOGLEVEL"));
     raise_descriptor_limit();
     const pid_t host = ::fork();
-    if (host == 0) return serve(nodes, port);
-    const int status = swarm(nodes, port, restart);
+    if (host == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (host == 0) return plain ? serve_plain(port) : serve(nodes, port);
+    const int status = swarm(nodes, port, restart, plain);
     ::kill(host, SIGKILL);
     rusage used{};
     int ended = 0;
