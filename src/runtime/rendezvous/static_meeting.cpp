@@ -344,10 +344,9 @@ StaticMeeting::Async<void> StaticMeeting::restart_together(std::shared_ptr<Store
     if (!stopped) co_return as_error(stopped.error());
     const std::string go = attempt_key("go", attempt);
     if (hosted() == nullptr) {
-        const auto missing =
-            co_await wait_for_all(link, std::vector<std::string>(1, go), timeout(), [](const std::vector<int>&) {
-                return std::string("waiting for the other nodes to stop their workers");
-            });
+        const auto missing = co_await wait_for_all(
+            link, std::vector<std::string>(1, go), timeout(),
+            [](const std::vector<int>&) { return std::string("waiting for the other nodes to stop their workers"); });
         if (!missing) co_return missing.error();
         if (!missing.value().empty()) co_return failure("the other nodes have not stopped their workers in time");
         co_return success();
