@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <netdb.h>
@@ -40,6 +41,7 @@ struct Question {
     std::uint16_t port = 0;
     int error = 0;
     Endpoints endpoints;
+    std::atomic<bool> complete{false};  ///< the two above are there to be read
 };
 
 void ask(const std::shared_ptr<Question>& question) {
@@ -53,6 +55,7 @@ void ask(const std::shared_ptr<Question>& question) {
             question->endpoints.push_back(endpoint_of(entry->ai_addr, entry->ai_addrlen, question->port));
         ::freeaddrinfo(found);
     }
+    question->complete.store(true, std::memory_order_release);
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(question->answered.get(), &one, sizeof one);
 }
@@ -74,7 +77,8 @@ boost::asio::awaitable<Result<Endpoints>> look_up(boost::asio::any_io_executor e
     boost::asio::steady_timer timer(executor, deadline);
     const auto first = co_await (answered.async_wait(boost::asio::posix::stream_descriptor::wait_read, as_result) ||
                                  timer.async_wait(as_result));
-    if (first.index() == 1) co_return failure("the resolver has not answered for the name '" + host + "'");
+    if (first.index() == 1 || !question->complete.load(std::memory_order_acquire))
+        co_return failure("the resolver has not answered for the name '" + host + "'");
     if (question->error != 0)
         co_return failure("the name '" + host + "' does not resolve: " + ::gai_strerror(question->error));
     co_return std::move(question->endpoints);
