@@ -338,12 +338,12 @@ StoreLink::Async<void> StoreLink::wait(std::vector<std::string> keys, Millisecon
 }
 
 StoreLink::Async<bool> StoreLink::check(std::string key) {
-    std::vector<std::string> keys(1, std::move(key));
+    std::vector<std::string> keys(1, key);
     co_return co_await check(std::move(keys));
 }
 
 StoreLink::Async<void> StoreLink::wait(std::string key, Milliseconds timeout) {
-    std::vector<std::string> keys(1, std::move(key));
+    std::vector<std::string> keys(1, key);
     co_return co_await wait(std::move(keys), timeout);
 }
 
