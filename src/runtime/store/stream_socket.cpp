@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/store/stream_socket.hpp"
 
+#include "runtime/store/name_question.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <condition_variable>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <system_error>
-#include <thread>
 
 namespace cpprun {
 namespace {
@@ -49,48 +46,6 @@ bool await(int fd, short events, SteadyTime deadline) {
 
 bool never_helps(int error) {
     return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EACCES || error == EPERM || error == EINVAL;
-}
-
-// Shared with the thread that asks, which may outlive who wanted to know.
-struct Question {
-    std::string host;
-    std::mutex mutex;
-    std::condition_variable done;
-    bool answered = false;
-    int error = 0;
-    std::vector<SocketAddress> addresses;
-};
-
-void look_up(Question& question) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_ADDRCONFIG;
-    addrinfo* found = nullptr;
-    const int error = getaddrinfo(question.host.c_str(), nullptr, &hints, &found);
-    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-    const std::scoped_lock lock(question.mutex);
-    for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-        SocketAddress& address = question.addresses.emplace_back();
-        std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
-        address.length = entry->ai_addrlen;
-    }
-    question.error = error;
-    question.answered = true;
-    question.done.notify_all();
-}
-
-// Signals are for the process's main thread.
-void ask_resolver(const std::shared_ptr<Question>& question) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        std::thread([question] { look_up(*question); }).detach();
-    } catch (const std::system_error&) {
-        look_up(*question);  // no thread to be had: without a limit, then
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void set_option(int fd, int level, int option, int value) {
@@ -132,25 +87,21 @@ SteadyTime deadline_after(std::chrono::milliseconds timeout) {
 ConnectResult<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port, SteadyTime deadline) {
     if (const auto numeric = parse_address(host, port)) return std::vector{numeric.value()};
     const auto begin = Clock::now();
-    const auto question = std::make_shared<Question>();
-    question->host = host;
-    ask_resolver(question);
-    std::unique_lock lock(question->mutex);
-    // Not wait_until, which adds up to more than there is of time where there is no deadline.
-    while (!question->answered) {
-        const auto left = deadline - Clock::now();
-        if (left <= left.zero()) {
+    const auto question = NameQuestion::ask(host);
+    while (!question->answered()) {
+        if (Clock::now() >= deadline) {
             const auto asked = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
             return ConnectFailure{"the name '" + host + "' cannot be resolved: no answer from the resolver in " +
                                   std::to_string(asked) + " ms"};
         }
-        question->done.wait_for(lock, std::min<SteadyTime::duration>(left, std::chrono::hours(1)));
+        await(question->descriptor(), POLLIN, deadline);
     }
-    if (question->error != 0) {
-        return ConnectFailure{"the name '" + host + "' cannot be resolved: " + gai_strerror(question->error)};
+    if (question->error() != 0) {
+        return ConnectFailure{"the name '" + host + "' cannot be resolved: " + gai_strerror(question->error())};
     }
-    for (SocketAddress& address : question->addresses) address.set_port(port);
-    return std::move(question->addresses);
+    std::vector<SocketAddress> addresses = question->addresses();
+    for (SocketAddress& address : addresses) address.set_port(port);
+    return addresses;
 }
 
 ConnectResult<StreamSocket> StreamSocket::connect(const std::vector<SocketAddress>& addresses, SteadyTime deadline) {
