@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/devices/cpu_list.hpp"
 
+#include "core/text/whole_number.hpp"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 namespace cpprun {
 namespace {
 
 std::optional<int> parse_cpu(std::string_view text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
-    return whole && value >= 0 && value <= cpu_id_max ? std::optional(value) : std::nullopt;
+    const auto value = whole_number<int>(text);
+    return value && *value >= 0 && *value <= cpu_id_max ? value : std::nullopt;
 }
 
 /// Adds "3" or "0-3" to `cpus`; false when it is neither.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/logs/std_spec.hpp"
 
-#include <charconv>
+#include "core/text/whole_number.hpp"
+
 #include <optional>
 #include <utility>
 
@@ -16,10 +17,7 @@ std::optional<Std> parse_choice(std::string_view text) {
 std::optional<int> parse_rank(std::string_view text) {
     const bool leading_zero = text.size() > 1 && text[0] == '0';
     if (text.empty() || text[0] < '0' || text[0] > '9' || leading_zero) return std::nullopt;
-    int rank = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return rank;
+    return whole_number<int>(text);
 }
 
 std::optional<std::pair<int, Std>> parse_entry(std::string_view text) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/rendezvous/agent_mail.hpp"
 
+#include "core/text/json_fields.hpp"
+#include "core/text/whole_number.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 namespace cpprun {
 namespace {
@@ -22,35 +24,11 @@ constexpr std::int64_t world_max = 1'000'000;
 // No host writes as many, and a number that counts on from here stays one.
 constexpr std::int64_t mails_max = std::int64_t{1} << 53U;
 
-std::optional<std::int64_t> number(std::string_view text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
 std::string written(Json message, const char* kind, std::int64_t serial) {
     message["v"] = 1;
     message["kind"] = kind;
     message["serial"] = serial;
     return message.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
-Json parsed(std::string_view text) {
-    if (text.size() > message_bytes_max) return Json();
-    Json message = Json::parse(text, nullptr, false);
-    return message.is_object() ? message : Json();
-}
-
-std::string text_at(const Json& message, const char* name) {
-    const auto found = message.find(name);
-    return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::optional<std::int64_t> number_at(const Json& message, const char* name) {
-    const auto found = message.find(name);
-    if (found == message.end() || !found->is_number_integer()) return std::nullopt;
-    return found->get<std::int64_t>();
 }
 
 Json names_of(const std::vector<NodeId>& nodes) {
@@ -125,10 +103,10 @@ struct Writer {
 };
 
 std::optional<HostMail> formed(const NodeId& to, const Json& message) {
-    const auto round = number_at(message, "round");
-    const auto rank = number_at(message, "rank");
-    const auto world = number_at(message, "world");
-    const auto first = parse_node(text_at(message, "first"));
+    const auto round = integer_field(message, "round");
+    const auto rank = integer_field(message, "rank");
+    const auto world = integer_field(message, "world");
+    const auto first = parse_node(text_field(message, "first").value_or(""));
     if (!round || !rank || !world || !first) return std::nullopt;
     if (*world < 1 || *world > world_max || *rank < 0 || *rank >= *world) return std::nullopt;
     auto members = std::make_shared<RoundMembers>();
@@ -142,11 +120,11 @@ std::optional<HostMail> formed(const NodeId& to, const Json& message) {
 }
 
 std::optional<HostMail> restart(const NodeId& to, const Json& message) {
-    const std::string why = text_at(message, "why");
+    const std::string why = text_field(message, "why").value_or("");
     RestartNeeded needed;
     needed.node = to;
     needed.nodes = nodes_at(message, "nodes");
-    const auto count = number_at(message, "count").value_or(0);
+    const auto count = integer_field(message, "count").value_or(0);
     if (count > static_cast<std::int64_t>(needed.nodes.size()) && count <= world_max)
         needed.nodes.resize(static_cast<std::size_t>(count));
     if (why == "newcomers") {
@@ -162,7 +140,7 @@ std::optional<HostMail> restart(const NodeId& to, const Json& message) {
 }
 
 std::optional<HostMail> ended(const NodeId& to, const Json& message) {
-    const std::string why = text_at(message, "why");
+    const std::string why = text_field(message, "why").value_or("");
     if (why == "closed") return JoinEnded{to, JoinEnded::Why::closed};
     if (why == "spare") return JoinEnded{to, JoinEnded::Why::spare_ended};
     if (why == "timeout") return JoinEnded{to, JoinEnded::Why::timed_out};
@@ -171,7 +149,7 @@ std::optional<HostMail> ended(const NodeId& to, const Json& message) {
 
 HostMail progress_of(const Json& message) {
     RoundProgress round;
-    round.progress.here = number_at(message, "here").value_or(0);
+    round.progress.here = integer_field(message, "here").value_or(0);
     const auto flag = [&](const char* name) {
         const auto found = message.find(name);
         return found != message.end() && found->is_boolean() && found->get<bool>();
@@ -183,9 +161,9 @@ HostMail progress_of(const Json& message) {
         for (const Json& name : *names)
             if (name.is_string() && round.progress.nodes.size() < names_max)
                 round.progress.nodes.push_back(name.get<std::string>());
-    if (const auto left = number_at(message, "last_call_ms"))
+    if (const auto left = integer_field(message, "last_call_ms"))
         round.progress.last_call = std::chrono::milliseconds(*left);
-    if (const auto left = number_at(message, "gives_up_ms"))
+    if (const auto left = integer_field(message, "gives_up_ms"))
         round.progress.gives_up_in = std::chrono::milliseconds(*left);
     return round;
 }
@@ -201,8 +179,8 @@ std::optional<NodeId> parse_node(std::string_view text) {
     if (second == std::string_view::npos || second == 0) return std::nullopt;
     const auto first = text.rfind('_', second - 1);
     if (first == std::string_view::npos) return std::nullopt;
-    const auto pid = number(text.substr(first + 1, second - first - 1));
-    const auto local = number(text.substr(second + 1));
+    const auto pid = whole_number(text.substr(first + 1, second - first - 1));
+    const auto local = whole_number(text.substr(second + 1));
     if (!pid || !local) return std::nullopt;
     return NodeId{std::string(text.substr(0, first)), *pid, *local};
 }
@@ -230,16 +208,16 @@ std::string encode_sign_of_life(std::int64_t serial, std::optional<std::int64_t>
 }
 
 std::optional<AgentWish> decode_wish(const NodeId& from, std::string_view text) {
-    const Json message = parsed(text);
+    const Json message = parse_foreign_json<Json>(text, message_bytes_max);
     if (message.is_null()) return std::nullopt;
-    const std::string kind = text_at(message, "kind");
+    const std::string kind = text_field(message, "kind").value_or("");
     AgentWish wish;
-    wish.reads = number_at(message, "reads");
+    wish.reads = integer_field(message, "reads");
     if (wish.reads && (*wish.reads < 0 || *wish.reads > mails_max)) wish.reads.reset();
     if (kind == "join") {
-        JoinWish join{from, number_at(message, "node_rank"), number_at(message, "after_round"), {}};
+        JoinWish join{from, integer_field(message, "node_rank"), integer_field(message, "after_round"), {}};
         // A year is more than anybody means, and far from what a clock can hold.
-        const auto patience = number_at(message, "patience_ms");
+        const auto patience = integer_field(message, "patience_ms");
         if (patience && *patience > 0 && *patience < patience_max.count())
             join.patience = std::chrono::milliseconds(*patience);
         wish.event = std::move(join);
@@ -260,9 +238,9 @@ std::string encode_mail(const HostMail& mail, std::int64_t serial) {
 }
 
 std::optional<HostMail> decode_mail(const NodeId& to, std::string_view text) {
-    const Json message = parsed(text);
+    const Json message = parse_foreign_json<Json>(text, message_bytes_max);
     if (message.is_null()) return std::nullopt;
-    const std::string kind = text_at(message, "kind");
+    const std::string kind = text_field(message, "kind").value_or("");
     if (kind == "formed") return formed(to, message);
     if (kind == "ended") return ended(to, message);
     if (kind == "restart") return restart(to, message);
@@ -270,7 +248,7 @@ std::optional<HostMail> decode_mail(const NodeId& to, std::string_view text) {
     if (kind == "reinstated") return Reinstated{to};
     if (kind == "progress") return progress_of(message);
     if (kind == "stranger") return NotAMember{};
-    if (kind == "failed") return JobFailed{text_at(message, "text")};
+    if (kind == "failed") return JobFailed{text_field(message, "text").value_or("")};
     return std::nullopt;
 }
 

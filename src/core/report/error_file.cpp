@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/report/error_file.hpp"
 
+#include "core/text/json_fields.hpp"
 #include "core/text/python_json.hpp"
-
-#include <charconv>
+#include "core/text/whole_number.hpp"
 
 namespace cpprun {
 namespace {
@@ -20,25 +20,16 @@ std::optional<std::int64_t> timestamp_of(const Json& holder) {
         return std::nullopt;
     }
     if (!found->is_string()) return std::nullopt;
-    const auto& text = found->get_ref<const std::string&>();
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
-std::string text_of(const Json& holder, const char* key) {
-    const auto found = holder.find(key);
-    return found != holder.end() && found->is_string() ? found->get<std::string>() : std::string{};
+    return whole_number(found->get_ref<const std::string&>());
 }
 
 void read_dictionary(const Json& message, ErrorRecord& record) {
     record.dictionary_form = true;
-    record.message = text_of(message, "message");
+    record.message = text_field(message, "message").value_or("");
     record.traceback = record.message;
     const auto extra = message.find("extraInfo");
     if (extra != message.end() && extra->is_object()) {
-        const std::string callstack = text_of(*extra, "py_callstack");
+        const std::string callstack = text_field(*extra, "py_callstack").value_or("");
         if (!callstack.empty()) record.traceback = callstack;
         record.timestamp = timestamp_of(*extra);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/timer/file_timer.hpp"
 
+#include "core/text/json_fields.hpp"
+
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
@@ -16,11 +18,8 @@ constexpr int signal_max = 64;
 
 /// An integer field within bounds; none when it is missing, of another type or outside.
 std::optional<int> integer_in(const json& object, const char* name, int least, int most) {
-    const auto field = object.find(name);
-    if (field == object.end() || !field->is_number_integer()) return std::nullopt;
-    // A number above the signed range reads as a negative one, which is out of bounds as well.
-    const auto value = field->get<long long>();
-    return value >= least && value <= most ? std::optional(static_cast<int>(value)) : std::nullopt;
+    const auto value = integer_field(object, name);
+    return value && *value >= least && *value <= most ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
 struct Request {
@@ -37,13 +36,13 @@ std::optional<Request> parse_request(std::string_view line, std::string& problem
     if (integer_in(object, "version", 1, 1) != 1) return problem = "version is not 1", std::nullopt;
     const auto pid = integer_in(object, "pid", 2, std::numeric_limits<int>::max());
     if (!pid) return problem = "pid is not a process's number", std::nullopt;
-    const auto scope = object.find("scope_id");
-    if (scope == object.end() || !scope->is_string()) return problem = "scope_id is not a text", std::nullopt;
+    auto scope = text_field(object, "scope_id");
+    if (!scope) return problem = "scope_id is not a text", std::nullopt;
     const auto time = object.find("expiration_time");
     if (time == object.end() || !time->is_number()) return problem = "expiration_time is not a number", std::nullopt;
     const auto signal = integer_in(object, "signal", 0, signal_max);
     if (!signal) return problem = "signal is not between 0 and 64", std::nullopt;
-    return Request{*pid, scope->get<std::string>(), time->get<double>(), *signal};
+    return Request{*pid, std::move(*scope), time->get<double>(), *signal};
 }
 
 /// The beginning of a line, fit to be shown.
