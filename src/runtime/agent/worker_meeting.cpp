@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/agent/worker_meeting.hpp"
 
+#include "runtime/agent/listen_options.hpp"
+
 #include <boost/asio/ip/address.hpp>
 
 namespace cpprun {
@@ -25,17 +27,14 @@ std::string master_host(const RendezvousConfig& rendezvous) {
     return rendezvous.local_addr.value_or("127.0.0.1");
 }
 
-ListenSpec listen_spec(const LaunchConfig& config, const std::string& host, std::optional<std::uint16_t> port) {
+ListenSpec listen_at(const LaunchConfig& config, const std::string& host, std::optional<std::uint16_t> port) {
     const RendezvousConfig& rendezvous = config.rendezvous;
     const bool loopback = host == "localhost" || loopback_address(host).has_value();
     const bool local = loopback && !rendezvous.endpoint_given && !rendezvous.local_addr;
-    ListenSpec spec;
-    spec.scope = local ? ListenSpec::Scope::loopback : ListenSpec::Scope::all;
-    spec.port = port.value_or(0);
-    spec.legacy = config.store.legacy;
-    if (local && is_unusual_loopback(host)) spec.bind_addresses = {host};
-    if (config.store.bind) spec.bind_addresses = {*config.store.bind};
-    spec.allow_cidrs = config.store.allow;
+    ListenSpec spec = listen_spec(config.store, port.value_or(0));
+    if (!local) return spec;
+    spec.scope = ListenScope::loopback;
+    if (is_unusual_loopback(host) && !config.store.bind) spec.bind_addresses = {host};
     return spec;
 }
 
@@ -56,7 +55,7 @@ WorkerMeeting::WorkerMeeting(const LaunchConfig& config)
 Result<std::unique_ptr<WorkerMeeting>> WorkerMeeting::open(const LaunchConfig& config, StoreLog complain) {
     std::unique_ptr<WorkerMeeting> meeting(new WorkerMeeting(config));
     if (meeting->agent_store_) {
-        auto store = StoreHost::start(listen_spec(config, meeting->host_, meeting->fixed_port_), std::move(complain));
+        auto store = StoreHost::start(listen_at(config, meeting->host_, meeting->fixed_port_), std::move(complain));
         if (!store) return named(store.error(), config);
         meeting->store_ = std::move(store).value();
     } else {

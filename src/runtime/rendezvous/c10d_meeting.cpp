@@ -2,7 +2,10 @@
 #include "runtime/rendezvous/c10d_meeting.hpp"
 
 #include "core/report/failure_summary.hpp"
+#include "core/text/json_fields.hpp"
 #include "core/text/terminal_safe.hpp"
+#include "core/text/whole_number.hpp"
+#include "runtime/agent/listen_options.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/store/listener.hpp"
 
@@ -13,7 +16,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <random>
 #include <type_traits>
@@ -44,24 +46,18 @@ constexpr int lease_looked_at_part = 5;
 constexpr seconds progress_told_every{3};
 constexpr std::size_t rounds_kept = 3;
 
-Error as_error(const StoreFailure& failed) {
-    return failure(failed.message);
-}
-
 std::uint64_t random_seed() {
     std::random_device device;
     return (static_cast<std::uint64_t>(device()) << 32U) | device();
 }
 
-std::optional<std::int64_t> number(std::string_view text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
+std::optional<std::uint16_t> port_number(std::string_view text) {
+    const auto port = whole_number<std::uint16_t>(text);
+    return port && *port > 0 ? port : std::nullopt;
 }
 
-MasterAddress master_at(std::string host, std::int64_t port, bool agent_store) {
-    return {std::move(host), static_cast<std::uint16_t>(port), agent_store};
+MasterAddress master_at(std::string host, std::uint16_t port, bool agent_store) {
+    return {std::move(host), port, agent_store};
 }
 
 std::vector<std::string> master_keys(const std::string& prefix) {
@@ -75,7 +71,7 @@ std::vector<std::string> master_values(const MasterAddress& master) {
 /// For tests: how far this agent's idea of the time of day is ahead.
 seconds clock_shift(const Environment& environment) {
     const auto found = environment.find("CPPRUN_TEST_CLOCK_AHEAD");
-    return seconds(found == environment.end() ? 0 : number(found->second).value_or(0));
+    return seconds(found == environment.end() ? 0 : whole_number(found->second).value_or(0));
 }
 
 milliseconds conf_seconds(const RendezvousConfig& config, const char* key, int otherwise) {
@@ -98,7 +94,7 @@ MembershipSettings settings_of(const RendezvousConfig& config) {
     const auto attempts = config.conf.find("keep_alive_max_attempt");
     if (attempts != config.conf.end())
         settings.keep_alive_attempts =
-            static_cast<int>(std::max<std::int64_t>(1, number(attempts->second).value_or(3)));
+            static_cast<int>(std::max<std::int64_t>(1, whole_number(attempts->second).value_or(3)));
     settings.fence_after = settings.keep_alive_interval * settings.keep_alive_attempts * 2 / 3;
     settings.seed = random_seed();
     return settings;
@@ -108,13 +104,13 @@ MembershipSettings settings_of(const RendezvousConfig& config) {
 
 C10dMeeting::C10dMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
                          StoreLog complain)
-    : StoreMeeting(config, host, executor, complain),
+    : StoreMeeting(config, host, executor, std::move(complain)),
       me_{config.rendezvous.local_addr.value_or(host_name()), host.pid, 0},
-      machine_(settings_of(config.rendezvous)),
+      settings_(settings_of(config.rendezvous)),
+      machine_(settings_),
       clock_ahead_(clock_shift(host.environment)),
       wake_timer_(executor),
-      mailbox_(own_prefix() + "to/" + node_text(me_) + "/"),
-      complain_(std::move(complain)) {}
+      mailbox_(own_prefix() + "to/" + node_text(me_) + "/") {}
 
 C10dMeeting::~C10dMeeting() {
     close_store();  // its observer is this object
@@ -141,29 +137,22 @@ std::string C10dMeeting::describe(const RoundMembers& members, const std::vector
                                           : fmt::format("node {} ({})", rank, terminal_safe(node.addr)));
         if (texts.size() == 8) break;
     }
-    const auto more = ranks.size() - texts.size();
-    return fmt::format("{}{}", fmt::join(texts, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+    return first_of(texts, ranks.size());
 }
 
 // --- the agent's wishes ---
 
-void C10dMeeting::join(const JoinRound& wish) {
-    wish_ = wish;
-    in_round_ = false;
-    in_barrier_ = false;
+void C10dMeeting::opened() {
+    join(wish_);
+}
+
+void C10dMeeting::join_again() {
     round_told_ = false;
-    ++serial_;
     joined_at_ = Clock::now();
-    if (place_link_) place_link_->close();
-    if (opened_) {
-        feed(JoinWish{me_,
-                      rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt,
-                      members_ ? std::optional(members_->round) : std::nullopt, seconds_of("join_timeout", 600)});
-    } else if (!opening_) {
-        opening_ = true;
-        spawn(open_and_join());
-    }
-    if (opened_) spawn(show_progress());
+    feed(JoinWish{me_,
+                  rendezvous().node_rank_given ? std::optional<std::int64_t>(rendezvous().node_rank) : std::nullopt,
+                  members_ ? std::optional(members_->round) : std::nullopt, seconds_of("join_timeout", 600)});
+    spawn(show_progress());
 }
 
 void C10dMeeting::enter_exit_barrier() {
@@ -171,33 +160,7 @@ void C10dMeeting::enter_exit_barrier() {
     spawn(wait_for_others(members_, rank_, serial_));
 }
 
-void C10dMeeting::end(const RunResult& result, std::function<void()> done) {
-    fall_silent();
-    ++serial_;
-    spawn(say_goodbye(result, std::move(done)));
-}
-
-void C10dMeeting::fail(Error error) {
-    if (in_round_) {
-        post(RunEnded{std::move(error)});
-    } else {
-        post(JoinFailed{std::move(error)});
-    }
-}
-
 // --- the store ---
-
-awaitable<void> C10dMeeting::open_and_join() {
-    const auto opened = co_await open();
-    opening_ = false;
-    if (ended()) co_return;
-    if (!opened) {
-        fail(opened.error());
-        co_return;
-    }
-    opened_ = true;
-    join(wish_);
-}
 
 C10dMeeting::Async<void> C10dMeeting::open() {
     const auto is_host = rendezvous().conf.find("is_host");
@@ -307,16 +270,14 @@ awaitable<void> C10dMeeting::poll_state() {
 }
 
 void C10dMeeting::hear(const Json& entry) {
-    const auto type = entry.find("type");
-    if (ended() || type == entry.end() || !type->is_string()) return;
-    if (*type == "state") {
+    const auto type = text_field(entry, "type");
+    if (ended()) return;
+    if (type == "state") {
         feed(StateChanged{});
         return;
     }
-    if (*type != "failure") return;
-    const auto text = entry.find("text");
-    failure_heard_ =
-        text != entry.end() && text->is_string() ? terminal_safe(text->get<std::string>()) : "a node failed";
+    if (type != "failure") return;
+    failure_heard_ = terminal_safe(text_field(entry, "text").value_or("a node failed"));
     tell_led(failure_heard_);
     if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
 }
@@ -482,8 +443,7 @@ awaitable<void> C10dMeeting::watch_lease() {
 }
 
 void C10dMeeting::open_mail(const HostMail& mail) {
-    if (const auto* stranger = std::get_if<NotAMember>(&mail)) {
-        static_cast<void>(stranger);
+    if (std::holds_alternative<NotAMember>(mail)) {
         if (!in_round_) {
             join(wish_);
         } else if (!in_barrier_) {
@@ -609,7 +569,7 @@ awaitable<void> C10dMeeting::read_rank_wishes() {
         left.remove_prefix(std::min(left.size(), line.size() + 1));
         const auto tab = line.find('\t');
         if (tab == std::string_view::npos) continue;
-        const auto rank = number(line.substr(0, tab));
+        const auto rank = whole_number(line.substr(0, tab));
         const auto node = parse_node(line.substr(tab + 1));
         if (rank && node) wanted.ranks[*node] = *rank;
     }
@@ -639,7 +599,7 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
     token_ = reply.value();
     if (taken) {
         extend_lease(lease_of_state());
-        if (!host_is_cpprun()) publish_later("state");
+        if (!host_is_cpprun()) tell_of_change();
         feed(SwapAnswered{true, std::move(desired)});
         co_return;
     }
@@ -836,12 +796,7 @@ C10dMeeting::Async<MasterAddress> C10dMeeting::serve_workers() {
         co_return master_at(own_address_, reserved_port_->port, false);
     }
     if (!worker_store_) {
-        ListenSpec spec;
-        spec.scope = ListenScope::all;
-        spec.legacy = config().store.legacy;
-        if (config().store.bind) spec.bind_addresses = {*config().store.bind};
-        spec.allow_cidrs = config().store.allow;
-        auto store = StoreHost::start(spec, complain_);
+        auto store = StoreHost::start(listen_spec(config().store, 0), complain());
         if (!store) co_return store.error();
         worker_store_ = std::move(store.value());
     } else {
@@ -886,11 +841,23 @@ C10dMeeting::Async<MasterAddress> C10dMeeting::find_master(std::shared_ptr<Store
     }
     const auto values = co_await link->multi_get(keys);
     if (!values) co_return as_error(values.error());
-    const auto port = number(values.value()[1]);
-    if (!port || *port < 1 || *port > 65535)
+    const auto port = port_number(values.value()[1]);
+    if (!port)
         co_return failure(fmt::format("node 0, {}, told a port that makes no sense: '{}'", first,
                                       terminal_safe(values.value()[1].substr(0, 100))));
     co_return master_at(values.value()[0], *port, agent_store);
+}
+
+C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::published_master(std::shared_ptr<StoreLink> link,
+                                                                               std::int64_t round) {
+    const std::vector<std::string> keys = master_keys(round_prefix(round));
+    const auto there = co_await link->check(keys);
+    if (!there) co_return as_error(there.error());
+    if (!there.value()) co_return std::nullopt;
+    const auto values = co_await link->multi_get(keys);
+    if (!values) co_return as_error(values.error());
+    co_return master_at(values.value()[0], port_number(values.value()[1]).value_or(0),
+                        config().worker_store == WorkerStore::agent);
 }
 
 /// torchrun's agents keep to the address of their first round, so a new node 0 has to keep to it too, as long as
@@ -898,22 +865,18 @@ C10dMeeting::Async<MasterAddress> C10dMeeting::find_master(std::shared_ptr<Store
 C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::master_still_there(std::shared_ptr<StoreLink> link,
                                                                                  std::int64_t before) {
     for (std::int64_t round = before - 1; round >= 0; --round) {
-        const std::vector<std::string> keys = master_keys(round_prefix(round));
-        const auto there = co_await link->check(keys);
-        if (!there) co_return as_error(there.error());
-        if (!there.value()) continue;
-        const auto values = co_await link->multi_get(keys);
-        if (!values) co_return as_error(values.error());
-        const auto port = number(values.value()[1]);
-        if (!port || *port < 1 || *port > 65535) co_return std::nullopt;
+        auto known = co_await published_master(link, round);
+        if (!known) co_return known.error();
+        if (!known.value()) continue;
+        if (known.value()->port == 0) co_return std::nullopt;
         StoreLinkSettings settings;
-        settings.host = values.value()[0];
-        settings.port = static_cast<std::uint16_t>(*port);
+        settings.host = known.value()->host;
+        settings.port = known.value()->port;
         settings.connect_timeout = lost_agent_grace;
         StoreLink probe(executor(), settings);
         const auto answered = co_await probe.connect();
         if (!answered) co_return std::nullopt;
-        co_return master_at(values.value()[0], *port, config().worker_store == WorkerStore::agent);
+        co_return known;
     }
     co_return std::nullopt;
 }
@@ -921,18 +884,14 @@ C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::master_still_there
 C10dMeeting::Async<std::optional<MasterAddress>> C10dMeeting::earlier_master(std::shared_ptr<StoreLink> link,
                                                                              const RoundMembers& members) {
     for (std::int64_t round = members.round - 1; round >= 0; --round) {
-        const std::vector<std::string> keys = master_keys(round_prefix(round));
-        const auto there = co_await link->check(keys);
-        if (!there) co_return as_error(there.error());
-        if (!there.value()) continue;
-        const auto values = co_await link->multi_get(keys);
-        if (!values) co_return as_error(values.error());
-        const auto port = number(values.value()[1]);
+        auto known = co_await published_master(link, round);
+        if (!known) co_return known.error();
         // It publishes the name by which the state knows it.
-        if (values.value()[0] != members.by_rank.front().addr || !port || *port < 1 || *port > 65535) continue;
+        const auto& master = known.value();
+        if (!master || master->host != members.by_rank.front().addr || master->port == 0) continue;
         log(LogLevel::info, fmt::format("node 0 has not told its address in round {}; that of round {} is used: {}:{}",
-                                        members.round, round, terminal_safe(values.value()[0]), *port));
-        co_return master_at(values.value()[0], *port, config().worker_store == WorkerStore::agent);
+                                        members.round, round, terminal_safe(master->host), master->port));
+        co_return known;
     }
     co_return std::nullopt;
 }
@@ -980,7 +939,6 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
     // Who leaves while others still work does not end the run.
     const bool good = result.outcome == RunResult::Outcome::succeeded && in_round_ && !others_work_;
     const auto deadline = Clock::now() + goodbye_max;
-    if (place_link_) place_link_->close();
     if (links_up()) {
         if (failed) {
             const std::string text =
@@ -1021,10 +979,10 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
     done();
 }
 
-void C10dMeeting::publish_later(std::string type, Json more) {
-    spawn([](C10dMeeting* self, std::string what, Json with) -> awaitable<void> {
-        if (self->links_up()) static_cast<void>(co_await self->publish(std::move(what), std::move(with)));
-    }(this, std::move(type), std::move(more)));
+void C10dMeeting::tell_of_change() {
+    spawn([](C10dMeeting* self) -> awaitable<void> {
+        if (self->links_up()) static_cast<void>(co_await self->publish("state"));
+    }(this));
 }
 
 /// torch's clients have read_timeout for this; who has not set it expects that late nodes are waited for.
@@ -1036,13 +994,12 @@ C10dMeeting::Milliseconds C10dMeeting::connect_time() const {
 bool C10dMeeting::stood_still() const {
     if (led_) return Clock::now() - last_sign_of_life_ >= part_of_bound(lease_part);
     const auto last = machine_.last_heartbeat(me_);
-    return last && now().steady - *last >= settings_of(rendezvous()).fence_after;
+    return last && now().steady - *last >= settings_.fence_after;
 }
 
 Clock::time_point C10dMeeting::lease_of_state() const {
     if (desk_) return Clock::now() + part_of_bound(guard_part);
-    const MembershipSettings settings = settings_of(rendezvous());
-    return Clock::now() + settings.keep_alive_interval * settings.keep_alive_attempts * 4 / 5;
+    return Clock::now() + settings_.keep_alive_interval * settings_.keep_alive_attempts * 4 / 5;
 }
 
 C10dMeeting::Milliseconds C10dMeeting::seconds_of(const char* key, int otherwise) const {

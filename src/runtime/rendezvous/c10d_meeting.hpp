@@ -22,15 +22,13 @@ class C10dMeeting final : public StoreMeeting {
                 StoreLog complain);
     ~C10dMeeting() override;
 
-    void join(const JoinRound& wish) override;
     void enter_exit_barrier() override;
-    void end(const RunResult& result, std::function<void()> done) override;
 
   private:
-    using Json = nlohmann::ordered_json;
-
-    boost::asio::awaitable<void> open_and_join();
-    Async<void> open();
+    Async<void> open() override;
+    void opened() override;
+    void join_again() override;
+    boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) override;
     Async<void> refuse_other_run();
     Async<void> introduce();
     boost::asio::awaitable<void> hear_news();
@@ -70,6 +68,8 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> take_place(std::shared_ptr<const RoundMembers> members, int rank, std::int64_t serial);
     Async<MasterAddress> find_master(std::shared_ptr<StoreLink> link, const RoundMembers& members, int rank);
     Async<MasterAddress> serve_workers();
+    /// What was told in that round; none: nothing. Port 0: it makes no sense.
+    Async<std::optional<MasterAddress>> published_master(std::shared_ptr<StoreLink> link, std::int64_t round);
     Async<std::optional<MasterAddress>> earlier_master(std::shared_ptr<StoreLink> link, const RoundMembers& members);
     Async<std::optional<MasterAddress>> master_still_there(std::shared_ptr<StoreLink> link, std::int64_t before);
     bool torchrun_among(const RoundMembers& members) const;
@@ -80,41 +80,31 @@ class C10dMeeting final : public StoreMeeting {
                                                  std::int64_t serial);
     boost::asio::awaitable<void> judge_loss(std::vector<NodeId> nodes, std::int64_t serial);
     boost::asio::awaitable<void> tell_of_closing();
-    boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done);
     boost::asio::awaitable<void> mend_links();
-
-    void publish_later(std::string type, Json more = Json::object());
+    void tell_of_change();
 
     std::string state_key() const { return "torch.rendezvous." + rendezvous().run_id; }
     std::string round_prefix(std::int64_t round) const { return state_key() + "." + std::to_string(round) + "/"; }
-    std::string own_prefix() const { return private_prefix(rendezvous().run_id); }
     std::string live_prefix() const { return "cpprun/live/" + rendezvous().run_id + "/"; }
     Milliseconds seconds_of(const char* key, int otherwise) const;
     Milliseconds connect_time() const;
     Moment now() const;
     std::string names(const std::vector<NodeId>& nodes) const;
     std::string describe(const RoundMembers& members, const std::vector<int>& ranks) const;
-    void fail(Error error);
 
     NodeId me_;
+    MembershipSettings settings_;
     MembershipMachine machine_;
     std::vector<MembershipEvent> events_;  ///< for the machine, while it is at work
     bool feeding_ = false;
     std::chrono::seconds clock_ahead_;
     boost::asio::steady_timer wake_timer_;
     HostChoice choice_;
-    bool opened_ = false;
-    bool opening_ = false;
     bool introduced_ = false;
     bool mending_ = false;
-    JoinRound wish_;
     std::chrono::steady_clock::time_point joined_at_;
-    bool in_round_ = false;  ///< RoundReady was posted and nothing has ended that round for this node
-    bool in_barrier_ = false;
     bool round_told_ = false;   ///< a round has formed for the latest wish to join
     bool others_work_ = false;  ///< the exit barrier's time was over before they had ended
-    std::int64_t serial_ = 0;   ///< of joins: what belongs to an earlier one gives up
-    std::shared_ptr<StoreLink> place_link_;
     std::shared_ptr<const RoundMembers> members_;
     int rank_ = 0;
     bool mixed_ = false;  ///< torchrun agents are in the round
@@ -140,13 +130,10 @@ class C10dMeeting final : public StoreMeeting {
     bool dialect_known_ = false;
     UnknownAttributes unknown_;
     bool mixed_told_ = false;
-    std::string failure_heard_;
 
     std::unique_ptr<StoreHost> worker_store_;
     std::optional<ReservedPort> reserved_port_;
     std::string own_address_;
-
-    StoreLog complain_;
 };
 
 }  // namespace cpprun

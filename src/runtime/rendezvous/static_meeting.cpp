@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/rendezvous/static_meeting.hpp"
 
+#include "core/text/json_fields.hpp"
 #include "core/text/python_json.hpp"
 #include "core/text/terminal_safe.hpp"
+#include "core/text/whole_number.hpp"
 #include "runtime/diagnostics.hpp"
 
 #include <boost/asio/post.hpp>
@@ -10,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace cpprun {
 namespace {
@@ -27,26 +28,19 @@ constexpr milliseconds others_leave_max{3'000};
 constexpr milliseconds lost_agent_grace{1'000};
 constexpr seconds host_asked_every{5};
 constexpr std::size_t peers_max = 100'000;
+constexpr std::size_t message_bytes_max = 4096;
 constexpr const char* live_prefix = "cpprun/live/static/";
 
-Error as_error(const StoreFailure& failed) {
-    return failure(failed.message);
-}
-
 Json parse(const std::string& text) {
-    return text.size() > 4096 ? Json() : Json::parse(text, nullptr, false);
+    return parse_foreign_json<Json>(text, message_bytes_max);
 }
 
 std::string text_of(const Json& object, const char* name) {
-    if (!object.is_object()) return {};
-    const auto found = object.find(name);
-    return found != object.end() && found->is_string() ? terminal_safe(found->get<std::string>()) : std::string{};
+    return terminal_safe(text_field(object, name).value_or(""));
 }
 
 std::int64_t number_of(const Json& object, const char* name) {
-    if (!object.is_object()) return -1;
-    const auto found = object.find(name);
-    return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
+    return integer_field(object, name).value_or(-1);
 }
 
 Json restart_entry(std::int64_t attempt, const std::string& text) {
@@ -96,9 +90,7 @@ std::string StaticMeeting::waiting_for(const std::vector<int>& missing) const {
         texts.push_back(host == hosts_.end() ? std::to_string(one) : fmt::format("{} ({})", one, host->second));
         if (texts.size() == 16) break;
     }
-    const std::size_t more = missing.size() - texts.size();
-    return fmt::format("waiting for node rank{} {}{}", missing.size() == 1 ? "" : "s", fmt::join(texts, ", "),
-                       more > 0 ? fmt::format(" and {} more", more) : "");
+    return fmt::format("waiting for node rank{} {}", missing.size() == 1 ? "" : "s", first_of(texts, missing.size()));
 }
 
 std::string StaticMeeting::card() const {
@@ -110,55 +102,21 @@ std::string StaticMeeting::card() const {
                             {"pid", pid()}});
 }
 
-void StaticMeeting::fail(Error error) {
-    if (in_round_) {
-        post(RunEnded{std::move(error)});
-    } else {
-        post(JoinFailed{std::move(error)});
-    }
-}
-
 // --- the agent's wishes ---
-
-void StaticMeeting::join(const JoinRound& wish) {
-    wish_ = wish;
-    in_round_ = false;
-    in_barrier_ = false;
-    ++serial_;
-    if (place_link_) place_link_->close();
-    if (opened_) {
-        spawn(next_attempt(wish, serial_));
-    } else if (!opening_) {
-        opening_ = true;
-        spawn(open_and_join());
-    }
-}
 
 void StaticMeeting::enter_exit_barrier() {
     in_barrier_ = true;
     spawn(wait_for_others(serial_));
 }
 
-void StaticMeeting::end(const RunResult& result, std::function<void()> done) {
-    fall_silent();
-    ++serial_;
-    if (place_link_) place_link_->close();
-    spawn(say_goodbye(result, std::move(done)));
-}
-
 // --- the first attempt ---
 
-awaitable<void> StaticMeeting::open_and_join() {
-    auto done = co_await open();
-    if (done && !ended()) done = co_await first_attempt();
-    opening_ = false;
-    if (ended()) co_return;
-    if (!done) {
-        fail(done.error());
-        co_return;
-    }
-    opened_ = true;
+void StaticMeeting::opened() {
     ready();
+}
+
+void StaticMeeting::join_again() {
+    spawn(next_attempt(wish_, serial_));
 }
 
 void StaticMeeting::ready() {
@@ -181,8 +139,6 @@ StaticMeeting::Async<void> StaticMeeting::open() {
     }
     const auto opened = co_await open_links(timeout());
     if (!opened) co_return opened.error();
-    const auto identity = co_await read_host_identity();
-    if (!identity) co_return identity.error();
     const auto checked = co_await check_identities();
     if (!checked) co_return checked.error();
     const auto begun = co_await news().begin(ops());
@@ -191,7 +147,8 @@ StaticMeeting::Async<void> StaticMeeting::open() {
     if (!taken) co_return taken.error();
     spawn(hear_news());
     if (hosted() == nullptr) spawn(ask_after_host());
-    co_return success();
+    if (ended()) co_return success();
+    co_return co_await first_attempt();
 }
 
 /// What torchrun lets run wrongly: another number of nodes, another run.
@@ -302,8 +259,7 @@ awaitable<void> StaticMeeting::next_attempt(JoinRound wish, std::int64_t serial)
         if (!std::exchange(alone_told_, true))
             log(LogLevel::warning,
                 "a torchrun agent is in this job: this node restarts alone, and its workers find what former ones left "
-                "in "
-                "the store",
+                "in the store",
                 true);
         // As torchrun's agents do: the same keys again, whose answers are there already.
         ready();
@@ -494,11 +450,10 @@ void StaticMeeting::observe(const StoreEvent& event) {
 void StaticMeeting::peer_written(std::uint64_t connection, const std::string& key, const std::string& value) {
     const std::string prefix = std::string("/") + live_prefix;
     if (!key.starts_with(prefix) || peers_.size() >= peers_max) return;
-    int node = -1;
-    const auto [end, error] = std::from_chars(key.data() + prefix.size(), key.data() + key.size(), node);
-    if (error != std::errc() || end != key.data() + key.size() || node < 0 || node >= nodes()) return;
-    peers_[connection] = node;
-    hosts_[node] = text_of(parse(value), "host");
+    const auto node = whole_number<int>(std::string_view(key).substr(prefix.size()));
+    if (!node || *node < 0 || *node >= nodes()) return;
+    peers_[connection] = *node;
+    hosts_[*node] = text_of(parse(value), "host");
 }
 
 void StaticMeeting::peer_closed(std::uint64_t connection) {

@@ -19,22 +19,19 @@ class StaticMeeting final : public StoreMeeting {
                   StoreLog complain);
     ~StaticMeeting() override;
 
-    void join(const JoinRound& wish) override;
     void enter_exit_barrier() override;
-    void end(const RunResult& result, std::function<void()> done) override;
 
   private:
-    using Json = nlohmann::ordered_json;
-
-    boost::asio::awaitable<void> open_and_join();
-    Async<void> open();
+    Async<void> open() override;
+    void opened() override;
+    void join_again() override;
+    boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) override;
     Async<void> check_identities();
     Async<void> take_rank();
     Async<void> first_attempt();
     boost::asio::awaitable<void> next_attempt(JoinRound wish, std::int64_t serial);
     Async<void> restart_together(std::shared_ptr<StoreLink> link, std::int64_t attempt);
     boost::asio::awaitable<void> wait_for_others(std::int64_t serial);
-    boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done);
     boost::asio::awaitable<void> hear_news();
     boost::asio::awaitable<void> ask_after_host();
     void hear(const Json& entry);
@@ -48,26 +45,15 @@ class StaticMeeting final : public StoreMeeting {
     int nodes() const { return rendezvous().max_nodes; }
     int rank() const { return rendezvous().node_rank; }
     Milliseconds timeout() const;
-    std::string own_prefix() const { return private_prefix(rendezvous().run_id); }
     std::string attempt_key(const char* what, std::int64_t attempt) const;
     std::string waiting_for(const std::vector<int>& ranks) const;
     std::string card() const;
-    void fail(Error error);
 
-    HostChoice choice_;
-    bool opened_ = false;
-    bool opening_ = false;
-    bool in_round_ = false;
-    bool in_barrier_ = false;
     bool all_cpprun_ = false;
     bool alone_told_ = false;
     bool lost_ = false;
-    JoinRound wish_;
-    std::int64_t serial_ = 0;
     std::int64_t attempt_ = 0;
     RankRange ranks_;
-    std::shared_ptr<StoreLink> place_link_;
-    std::string failure_heard_;
     std::map<std::uint64_t, int> peers_;  ///< node 0: whose connection is which
     std::map<int, std::string> hosts_;    ///< by node rank, of cpprun's agents
 };

@@ -4,6 +4,7 @@
 // their own: one request is under way at a time.
 #pragma once
 
+#include "core/error.hpp"
 #include "core/store/messages.hpp"
 #include "runtime/store/store_failure.hpp"
 
@@ -24,6 +25,10 @@
 #include <vector>
 
 namespace cpprun {
+
+inline Error as_error(const StoreFailure& failed) {
+    return failure(failed.message);
+}
 
 struct StoreLinkSettings {
     std::string host;

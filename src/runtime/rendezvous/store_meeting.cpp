@@ -2,8 +2,10 @@
 #include "runtime/rendezvous/store_meeting.hpp"
 
 #include "core/report/failure_summary.hpp"
+#include "core/text/json_fields.hpp"
 #include "core/text/python_json.hpp"
 #include "core/text/terminal_safe.hpp"
+#include "runtime/agent/listen_options.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/host_name.hpp"
 
@@ -29,51 +31,30 @@ constexpr std::chrono::seconds first_word{3};
 constexpr std::chrono::seconds next_words{10};
 constexpr milliseconds reply_timeout{5'000};
 constexpr const char* host_key = "cpprun/host";
-constexpr std::size_t identity_bytes_max = 4096;
+constexpr std::size_t message_bytes_max = 4096;
 // The bounds of --silent-after, and what a cpprun without that option waits.
 constexpr std::int64_t silent_min_ms = 1'000;
 constexpr std::int64_t silent_max_ms = 3'600'000;
 constexpr std::int64_t default_silent_ms = 10'000;
 
-Error as_error(const StoreFailure& failed) {
-    return failure(failed.message);
-}
-
-/// Speaks at once after three seconds of waiting, then every ten.
+/// Speaks after three seconds of waiting, `at_once` the first time, then every ten.
 class Patience {
   public:
-    bool time_to_speak() {
+    bool time_to_speak(bool at_once) {
         const auto now = Clock::now();
-        if (now < next_) return false;
-        spoken();
+        if (now < next_ && (!at_once || has_spoken_)) return false;
+        has_spoken_ = true;
+        next_ = now + next_words;
         return true;
     }
-    void spoken() {
-        has_spoken_ = true;
-        next_ = Clock::now() + next_words;
-    }
-    bool has_spoken() const { return has_spoken_; }
 
   private:
     Clock::time_point next_ = Clock::now() + first_word;
     bool has_spoken_ = false;
 };
 
-Json parsed(const std::string& text) {
-    if (text.size() > identity_bytes_max) return Json();
-    return Json::parse(text, nullptr, false);
-}
-
-template <class T>
-T value_or(const Json& object, const char* name, T otherwise) {
-    if (!object.is_object()) return otherwise;
-    const auto found = object.find(name);
-    if (found == object.end()) return otherwise;
-    if constexpr (std::is_same_v<T, std::string>) {
-        return found->is_string() ? found->template get<std::string>() : otherwise;
-    } else {
-        return found->is_number_integer() ? found->template get<T>() : otherwise;
-    }
+int small_integer(const Json& object, const char* name) {
+    return static_cast<int>(integer_field(object, name).value_or(0));
 }
 
 }  // namespace
@@ -88,6 +69,52 @@ StoreMeeting::StoreMeeting(const LaunchConfig& config, const HostFacts& host, bo
       news_(private_prefix(config.rendezvous.run_id)) {}
 
 StoreMeeting::~StoreMeeting() = default;
+
+void StoreMeeting::join(const JoinRound& wish) {
+    wish_ = wish;
+    in_round_ = false;
+    in_barrier_ = false;
+    ++serial_;
+    if (place_link_) place_link_->close();
+    if (opened_) {
+        join_again();
+    } else if (!opening_) {
+        opening_ = true;
+        spawn(open_and_join());
+    }
+}
+
+boost::asio::awaitable<void> StoreMeeting::open_and_join() {
+    const auto done = co_await open();
+    opening_ = false;
+    if (ended()) co_return;
+    if (!done) {
+        fail(done.error());
+        co_return;
+    }
+    opened_ = true;
+    opened();
+}
+
+void StoreMeeting::end(const RunResult& result, std::function<void()> done) {
+    fall_silent();
+    ++serial_;
+    if (place_link_) place_link_->close();
+    spawn(say_goodbye(result, std::move(done)));
+}
+
+void StoreMeeting::fail(Error error) {
+    if (in_round_) {
+        post(RunEnded{std::move(error)});
+    } else {
+        post(JoinFailed{std::move(error)});
+    }
+}
+
+std::string StoreMeeting::first_of(const std::vector<std::string>& texts, std::size_t total) {
+    const std::size_t more = total - texts.size();
+    return fmt::format("{}{}", fmt::join(texts, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
 
 std::string StoreMeeting::own_description() const {
     return fmt::format("{} (pid {})", host_name_, pid_);
@@ -105,12 +132,7 @@ boost::asio::awaitable<void> StoreMeeting::pause(Milliseconds time) {
 }
 
 ListenSpec StoreMeeting::agents_listen_spec() const {
-    ListenSpec spec;
-    spec.scope = ListenScope::all;
-    spec.port = rendezvous().port.value_or(0);
-    spec.legacy = config_.store.legacy;
-    if (config_.store.bind) spec.bind_addresses = {*config_.store.bind};
-    spec.allow_cidrs = config_.store.allow;
+    ListenSpec spec = listen_spec(config_.store, rendezvous().port.value_or(0));
     spec.initial_values = {{std::string("/") + host_key, host_identity_text()}};
     spec.agent_prefixes = {"/cpprun/"};
     spec.ephemeral_prefixes = {"/cpprun/live/"};
@@ -145,9 +167,8 @@ StoreMeeting::Async<std::shared_ptr<StoreLink>> StoreMeeting::open_link(Millisec
     const auto patience = std::make_shared<Patience>();
     settings.on_retry = [this, begin, connect_timeout, patience](const std::string& problem, Milliseconds /*next*/) {
         // A wrong name does not get right by waiting, though it may yet be announced.
-        const bool name_is_wrong = problem.find("does not resolve") != std::string::npos && !patience->has_spoken();
-        if (ended() || !(patience->time_to_speak() || name_is_wrong)) return;
-        patience->spoken();
+        const bool at_once = problem.find("does not resolve") != std::string::npos;
+        if (ended() || !patience->time_to_speak(at_once)) return;
         const auto left = std::chrono::duration_cast<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
         log(LogLevel::warning,
             fmt::format("waiting for the store at {}:{} ({}); {} s left", rendezvous().host,
@@ -181,14 +202,14 @@ StoreMeeting::Async<std::optional<StoreMeeting::HostIdentity>> StoreMeeting::rea
     if (!there.value()) co_return std::nullopt;
     const auto text = co_await ops_->get(host_key);
     if (!text) co_return as_error(text.error());
-    const Json identity = parsed(text.value());
+    const Json identity = parse_foreign_json<Json>(text.value(), message_bytes_max);
     HostIdentity found;
-    found.run_id = value_or<std::string>(identity, "run_id", "");
-    found.host = terminal_safe(value_or<std::string>(identity, "host", "?"));
-    found.pid = value_or(identity, "pid", 0);
-    found.nodes_min = value_or(identity, "nodes_min", 0);
-    found.nodes_max = value_or(identity, "nodes_max", 0);
-    const auto silent = value_or<std::int64_t>(identity, "silent_after_ms", default_silent_ms);
+    found.run_id = text_field(identity, "run_id").value_or("");
+    found.host = terminal_safe(text_field(identity, "host").value_or("?"));
+    found.pid = small_integer(identity, "pid");
+    found.nodes_min = small_integer(identity, "nodes_min");
+    found.nodes_max = small_integer(identity, "nodes_max");
+    const auto silent = integer_field(identity, "silent_after_ms").value_or(default_silent_ms);
     found.silent_after = Milliseconds(std::clamp(silent, silent_min_ms, silent_max_ms));
     host_identity_ = found;
     co_return host_identity_;
@@ -197,13 +218,13 @@ StoreMeeting::Async<std::optional<StoreMeeting::HostIdentity>> StoreMeeting::rea
 std::string StoreMeeting::news_text(const std::string& type, Json more) {
     more["type"] = type;
     more["from"] = own_description();
-    more["serial"] = serial_++;
+    more["serial"] = news_serial_++;
     return python_json(more);
 }
 
 boost::asio::awaitable<StoreFailure> StoreMeeting::follow_news(std::function<void(const Json&)> hear) {
     co_return co_await news_.follow(watch_, [hear = std::move(hear)](const std::string& text) {
-        const Json entry = parsed(text);
+        const Json entry = parse_foreign_json<Json>(text, message_bytes_max);
         if (entry.is_object()) hear(entry);
     });
 }
@@ -262,8 +283,8 @@ StoreMeeting::Async<RankRange> StoreMeeting::exchange_ranks(
         if (!infos) co_return as_error(infos.error());
         std::vector<AgentShare> shares;
         for (std::size_t rank = 0; rank < infos.value().size(); ++rank) {
-            const Json info = parsed(infos.value()[rank]);
-            AgentShare share{value_or<std::string>(info, "role", ""), value_or(info, "local_world_size", 0)};
+            const Json info = parse_foreign_json<Json>(infos.value()[rank], message_bytes_max);
+            AgentShare share{text_field(info, "role").value_or(""), small_integer(info, "local_world_size")};
             if (share.local_world_size < 1 || share.local_world_size > 1'000'000)
                 co_return failure(fmt::format("node {} told no size of its worker group: '{}'", rank,
                                               terminal_safe(infos.value()[rank].substr(0, 200))));
@@ -293,7 +314,7 @@ StoreMeeting::Async<RankRange> StoreMeeting::exchange_ranks(
                                       std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
     const auto place = co_await link->get(place_key(group_rank));
     if (!place) co_return as_error(place.error());
-    const Json list = parsed(place.value());
+    const Json list = parse_foreign_json<Json>(place.value(), message_bytes_max);
     const bool sound = list.is_array() && list.size() == 4 &&
                        std::all_of(list.begin(), list.end(), [](const Json& n) { return n.is_number_integer(); });
     if (!sound) co_return failure("node 0 gave out ranks that make no sense: '" + terminal_safe(place.value()) + "'");

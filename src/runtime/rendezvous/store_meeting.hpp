@@ -29,19 +29,39 @@ class StoreMeeting : public JobMeeting {
   public:
     ~StoreMeeting() override;
 
+    void join(const JoinRound& wish) final;
+    void end(const RunResult& result, std::function<void()> done) final;
+
   protected:
     using Milliseconds = std::chrono::milliseconds;
+    using Json = nlohmann::ordered_json;
     template <class T>
     using Async = boost::asio::awaitable<Result<T>>;
 
     StoreMeeting(const LaunchConfig& config, const HostFacts& host, boost::asio::any_io_executor executor,
                  StoreLog complain);
 
+    // --- what differs ---
+
+    /// Before the first join: hosts or finds the store, makes this agent known in it.
+    virtual Async<void> open() = 0;
+    /// It has been opened.
+    virtual void opened() = 0;
+    /// A later wish to join, `wish_`.
+    virtual void join_again() = 0;
+    /// Tells the others what they should know, within a bound; then calls `done`.
+    virtual boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) = 0;
+
+    /// The run cannot go on for this node.
+    void fail(Error error);
+
     const LaunchConfig& config() const { return config_; }
     const RendezvousConfig& rendezvous() const { return config_.rendezvous; }
     boost::asio::any_io_executor executor() const { return executor_; }
     const std::string& host_name() const { return host_name_; }
     int pid() const { return pid_; }
+    const StoreLog& complain() const { return complain_; }
+    std::string own_prefix() const { return private_prefix(rendezvous().run_id); }
     /// "node1 (pid 12)": this agent in messages.
     std::string own_description() const;
 
@@ -89,10 +109,9 @@ class StoreMeeting : public JobMeeting {
 
     NewsLog& news() { return news_; }
     /// A text that no other is like.
-    std::string news_text(const std::string& type, nlohmann::ordered_json more = nlohmann::ordered_json::object());
-    boost::asio::awaitable<StoreFailure> follow_news(std::function<void(const nlohmann::ordered_json&)> hear);
-    boost::asio::awaitable<StoreResult<void>> publish(std::string type,
-                                                      nlohmann::ordered_json more = nlohmann::ordered_json::object());
+    std::string news_text(const std::string& type, Json more);
+    boost::asio::awaitable<StoreFailure> follow_news(std::function<void(const Json&)> hear);
+    boost::asio::awaitable<StoreResult<void>> publish(std::string type, Json more = Json::object());
 
     // --- torch's keys ---
 
@@ -123,9 +142,21 @@ class StoreMeeting : public JobMeeting {
     bool ended() const { return ended_; }
     void set_ended() { ended_ = true; }
 
-    static std::string private_prefix(const std::string& run_id) { return "cpprun/1/" + run_id + "/"; }
+    /// "a, b and 3 more": the first of `total`.
+    static std::string first_of(const std::vector<std::string>& texts, std::size_t total);
+
+    JoinRound wish_;  ///< the latest
+    bool opened_ = false;
+    bool in_round_ = false;  ///< RoundReady was posted and nothing has ended that round for this node
+    bool in_barrier_ = false;
+    std::int64_t serial_ = 0;                ///< of joins: what belongs to an earlier one gives up
+    std::shared_ptr<StoreLink> place_link_;  ///< for the long waits of a round: its ranks, its end
+    std::string failure_heard_;
 
   private:
+    static std::string private_prefix(const std::string& run_id) { return "cpprun/1/" + run_id + "/"; }
+    boost::asio::awaitable<void> open_and_join();
+
     const LaunchConfig& config_;
     boost::asio::any_io_executor executor_;
     StoreLog complain_;
@@ -136,7 +167,8 @@ class StoreMeeting : public JobMeeting {
     std::shared_ptr<StoreLink> watch_;
     std::optional<HostIdentity> host_identity_;
     NewsLog news_;
-    std::int64_t serial_ = 0;
+    std::int64_t news_serial_ = 0;
+    bool opening_ = false;
     bool ended_ = false;
 };
 
