@@ -231,4 +231,25 @@ void encode_request(const StoreRequest& request, std::string& out) {
     if (shape == "kn") append_u64(out, static_cast<std::uint64_t>(request.number));
 }
 
+std::string store_greeting(std::uint32_t nonce) {
+    std::string greeting(store_handshake.data(), store_handshake.size());
+    encode_request({.operation = StoreOperation::ping, .nonce = nonce}, greeting);
+    return greeting;
+}
+
+std::uint32_t greeting_nonce(std::uint32_t pid) {
+    return pid | 0x00800000U;
+}
+
+std::string wire_key(std::string_view key) {
+    return "/" + std::string(key);
+}
+
+std::vector<std::string> wire_keys(std::span<const std::string> keys) {
+    std::vector<std::string> texts;
+    texts.reserve(keys.size());
+    for (const std::string& key : keys) texts.push_back(wire_key(key));
+    return texts;
+}
+
 }  // namespace cpprun

@@ -5,7 +5,9 @@
 
 #include "core/store/messages.hpp"
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cpprun {
@@ -67,6 +69,17 @@ class RequestDecoder {
 
 /// Appends one request of the current generation to `out`. The fields that the operation has must be set.
 void encode_request(const StoreRequest& request, std::string& out);
+
+/// How a client of the current generation opens: the handshake, and a ping whose echo proves that the peer is a store.
+/// PyTorch before 2.2 takes the handshake for the length of a key; the nonce makes it one that it refuses at once and
+/// does not try to allocate.
+std::string store_greeting(std::uint32_t nonce);
+/// A nonce that is good for that, told apart by the process's number.
+std::uint32_t greeting_nonce(std::uint32_t pid);
+
+/// Keys as users write them to keys on the wire: PyTorch's clients put a '/' before each.
+std::string wire_key(std::string_view key);
+std::vector<std::string> wire_keys(std::span<const std::string> keys);
 
 /// Little-endian numbers, as every platform in use sends them.
 void append_u64(std::string& out, std::uint64_t number);

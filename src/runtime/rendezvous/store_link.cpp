@@ -35,19 +35,6 @@ constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 constexpr std::size_t reply_bytes_max = std::size_t{64} << 20U;
 constexpr milliseconds first_pause{50};
 constexpr milliseconds longest_pause{2'000};
-// PyTorch before 2.2 takes the handshake for the length of a key; with this bit set it is one that it refuses at once.
-constexpr std::uint32_t nonce_mark = 0x00800000U;
-
-std::string wire(const std::string& key) {
-    return "/" + key;
-}
-
-std::vector<std::string> wire(const std::vector<std::string>& keys) {
-    std::vector<std::string> texts;
-    texts.reserve(keys.size());
-    for (const std::string& key : keys) texts.push_back(wire(key));
-    return texts;
-}
 
 std::vector<std::string_view> views(const std::vector<std::string>& texts) {
     return {texts.begin(), texts.end()};
@@ -146,9 +133,8 @@ awaitable<StoreResult<void>> StoreLink::try_once(Clock::time_point deadline) {
             continue;
         }
         watch_for_dead_peer(socket_);
-        std::string greeting(store_handshake.data(), store_handshake.size());
-        const std::uint32_t nonce = static_cast<std::uint32_t>(::getpid()) | nonce_mark;
-        encode_request({.operation = Op::ping, .nonce = nonce}, greeting);
+        const std::uint32_t nonce = greeting_nonce(static_cast<std::uint32_t>(::getpid()));
+        const std::string greeting = store_greeting(nonce);
         co_await boost::asio::async_write(socket_, boost::asio::buffer(greeting), as_result);
         std::array<char, sizeof nonce> echo{};
         boost::asio::steady_timer patience(executor_, std::min(deadline, Clock::now() + settings_.reply_timeout));
@@ -248,7 +234,7 @@ StoreLink::Async<std::string> StoreLink::read_bytes() {
 }
 
 StoreLink::Async<void> StoreLink::set(std::string key, std::string value) {
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     co_await take_turn();
     const auto sent = co_await send({.operation = Op::set, .key = name, .value = value});
     end_turn();
@@ -256,7 +242,7 @@ StoreLink::Async<void> StoreLink::set(std::string key, std::string value) {
 }
 
 StoreLink::Async<void> StoreLink::append(std::string key, std::string value) {
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     co_await take_turn();
     const auto sent = co_await send({.operation = Op::append, .key = name, .value = value});
     end_turn();
@@ -264,7 +250,7 @@ StoreLink::Async<void> StoreLink::append(std::string key, std::string value) {
 }
 
 StoreLink::Async<std::string> StoreLink::get(std::string key) {
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(co_await send({.operation = Op::get, .key = name}));
     auto value = co_await read_bytes();
@@ -273,7 +259,7 @@ StoreLink::Async<std::string> StoreLink::get(std::string key) {
 }
 
 StoreLink::Async<std::int64_t> StoreLink::add(std::string key, std::int64_t difference) {
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(co_await send({.operation = Op::add, .key = name, .number = difference}));
     const auto sum = co_await read_number();
@@ -290,7 +276,7 @@ StoreLink::Async<std::int64_t> StoreLink::announce_worker() {
 }
 
 StoreLink::Async<std::string> StoreLink::compare_set(std::string key, std::string expected, std::string desired) {
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(
         co_await send({.operation = Op::compare_set, .key = name, .value = desired, .expected = expected}));
@@ -300,7 +286,7 @@ StoreLink::Async<std::string> StoreLink::compare_set(std::string key, std::strin
 }
 
 StoreLink::Async<bool> StoreLink::check(std::vector<std::string> keys) {
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(co_await send({.operation = Op::check, .keys = wanted}));
@@ -313,7 +299,7 @@ StoreLink::Async<bool> StoreLink::check(std::vector<std::string> keys) {
 }
 
 StoreLink::Async<void> StoreLink::wait(std::vector<std::string> keys, Milliseconds timeout) {
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(co_await send({.operation = Op::wait, .keys = wanted}));
@@ -348,7 +334,7 @@ StoreLink::Async<void> StoreLink::wait(std::string key, Milliseconds timeout) {
 }
 
 StoreLink::Async<std::vector<std::string>> StoreLink::multi_get(std::vector<std::string> keys) {
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(co_await send({.operation = Op::multi_get, .keys = wanted}));
@@ -364,7 +350,7 @@ StoreLink::Async<std::vector<std::string>> StoreLink::multi_get(std::vector<std:
 }
 
 StoreLink::Async<void> StoreLink::multi_set(std::vector<std::string> keys, std::vector<std::string> values) {
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     const auto given = views(values);
     co_await take_turn();
@@ -374,7 +360,7 @@ StoreLink::Async<void> StoreLink::multi_set(std::vector<std::string> keys, std::
 }
 
 StoreLink::Async<bool> StoreLink::remove(std::string key) {
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     co_await take_turn();
     CPPRUN_TRY_ON_LINK(co_await send({.operation = Op::remove, .key = name}));
     const auto count = co_await read_number();

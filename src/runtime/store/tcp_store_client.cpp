@@ -19,17 +19,6 @@ using boost::outcome_v2::success;
 
 constexpr std::string_view workers_key = "init/";
 
-std::string wire(std::string_view key) {
-    return "/" + std::string(key);
-}
-
-std::vector<std::string> wire(std::span<const std::string> keys) {
-    std::vector<std::string> texts;
-    texts.reserve(keys.size());
-    for (const std::string& key : keys) texts.push_back(wire(key));
-    return texts;
-}
-
 std::vector<std::string_view> views(std::span<const std::string> texts) {
     return {texts.begin(), texts.end()};
 }
@@ -65,16 +54,9 @@ StoreResult<void> within_limits(const StoreRequest& request) {
     return success();
 }
 
-// PyTorch before 2.2 takes the handshake for the length of a key; with this bit set it is one that it refuses at once
-// and does not try to allocate.
-std::uint32_t greeting_nonce() {
-    return static_cast<std::uint32_t>(getpid()) | 0x00800000U;
-}
-
 ConnectResult<void> shake_hands(StreamSocket& socket, SteadyTime deadline) {
-    std::string greeting(store_handshake.data(), store_handshake.size());
-    const std::uint32_t nonce = greeting_nonce();
-    encode_request({.operation = Op::ping, .nonce = nonce}, greeting);
+    const std::uint32_t nonce = greeting_nonce(static_cast<std::uint32_t>(getpid()));
+    const std::string greeting = store_greeting(nonce);
     if (const auto sent = socket.send(greeting, deadline); !sent) return ConnectFailure{sent.error().message};
     const auto echo = socket.receive(sizeof nonce, deadline);
     if (!echo) return ConnectFailure{"no handshake: " + echo.error().message};
@@ -218,13 +200,13 @@ StoreResult<void> TcpStoreClient::wait_wire(std::span<const std::string_view> ke
 
 StoreResult<void> TcpStoreClient::set(std::string_view key, std::string_view value) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     return send({.operation = Op::set, .key = name, .value = value});
 }
 
 StoreResult<std::string> TcpStoreClient::get(std::string_view key, Milliseconds timeout) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     const std::string_view view = name;
     BOOST_OUTCOME_TRY(wait_wire({&view, 1}, timeout, "the key '" + std::string(key) + "'"));
     return ask_bytes({.operation = Op::get, .key = name});
@@ -232,20 +214,20 @@ StoreResult<std::string> TcpStoreClient::get(std::string_view key, Milliseconds 
 
 StoreResult<std::int64_t> TcpStoreClient::add(std::string_view key, std::int64_t difference) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     return ask_number({.operation = Op::add, .key = name, .number = difference});
 }
 
 StoreResult<std::string> TcpStoreClient::compare_set(std::string_view key, std::string_view expected,
                                                      std::string_view desired) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     return ask_bytes({.operation = Op::compare_set, .key = name, .value = desired, .expected = expected});
 }
 
 StoreResult<bool> TcpStoreClient::check(std::span<const std::string> keys) {
     const std::scoped_lock lock(mutex_);
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     BOOST_OUTCOME_TRY(send({.operation = Op::check, .keys = wanted}));
     BOOST_OUTCOME_TRY(const char reply, read_byte(reply_deadline()));
@@ -257,14 +239,14 @@ StoreResult<bool> TcpStoreClient::check(std::span<const std::string> keys) {
 
 StoreResult<void> TcpStoreClient::wait(std::span<const std::string> keys, Milliseconds timeout) {
     const std::scoped_lock lock(mutex_);
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     return wait_wire(wanted, timeout, (keys.size() == 1 ? "the key " : "the keys ") + quoted(keys));
 }
 
 StoreResult<bool> TcpStoreClient::remove(std::string_view key) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     BOOST_OUTCOME_TRY(const auto count, ask_number({.operation = Op::remove, .key = name}));
     return count == 1;
 }
@@ -276,14 +258,14 @@ StoreResult<std::int64_t> TcpStoreClient::number_of_keys() {
 
 StoreResult<void> TcpStoreClient::append(std::string_view key, std::string_view value) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     return send({.operation = Op::append, .key = name, .value = value});
 }
 
 StoreResult<std::vector<std::string>> TcpStoreClient::multi_get(std::span<const std::string> keys,
                                                                 Milliseconds timeout) {
     const std::scoped_lock lock(mutex_);
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     BOOST_OUTCOME_TRY(wait_wire(wanted, timeout, "the keys " + quoted(keys)));
     BOOST_OUTCOME_TRY(send({.operation = Op::multi_get, .keys = wanted}));
@@ -303,7 +285,7 @@ StoreResult<void> TcpStoreClient::multi_set(std::span<const std::string> keys, s
                             std::to_string(keys.size()) + " keys and " + std::to_string(values.size()) + " values"};
     }
     const std::scoped_lock lock(mutex_);
-    const auto names = wire(keys);
+    const auto names = wire_keys(keys);
     const auto wanted = views(names);
     const auto given = views(values);
     return send({.operation = Op::multi_set, .keys = wanted, .values = given});
@@ -311,7 +293,7 @@ StoreResult<void> TcpStoreClient::multi_set(std::span<const std::string> keys, s
 
 StoreResult<void> TcpStoreClient::queue_push(std::string_view key, std::string_view value) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     return send({.operation = Op::queue_push, .key = name, .value = value});
 }
 
@@ -325,12 +307,12 @@ StoreResult<std::optional<std::string>> TcpStoreClient::pop_wire(const std::stri
 
 StoreResult<std::optional<std::string>> TcpStoreClient::try_queue_pop(std::string_view key) {
     const std::scoped_lock lock(mutex_);
-    return pop_wire(wire(key));
+    return pop_wire(wire_key(key));
 }
 
 StoreResult<std::string> TcpStoreClient::queue_pop(std::string_view key, Milliseconds timeout) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     const std::string_view view = name;
     const std::string what = "an item of the queue '" + std::string(key) + "'";
     BOOST_OUTCOME_TRY(wait_wire({&view, 1}, timeout, what));
@@ -341,7 +323,7 @@ StoreResult<std::string> TcpStoreClient::queue_pop(std::string_view key, Millise
 
 StoreResult<std::int64_t> TcpStoreClient::queue_length(std::string_view key) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     return ask_number({.operation = Op::queue_length, .key = name});
 }
 
@@ -362,7 +344,7 @@ StoreResult<std::vector<std::string>> TcpStoreClient::list_keys() {
 
 StoreResult<void> TcpStoreClient::barrier(std::string_view key, std::int64_t size, Milliseconds timeout) {
     const std::scoped_lock lock(mutex_);
-    const std::string name = wire(key);
+    const std::string name = wire_key(key);
     BOOST_OUTCOME_TRY(send({.operation = Op::barrier, .key = name, .number = size}));
     return await_release(timeout, "all " + std::to_string(size) + " at the barrier '" + std::string(key) + "'");
 }
