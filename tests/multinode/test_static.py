@@ -2,6 +2,7 @@
 """Static jobs of two nodes that do not go as planned. "ct": cpprun is node 0, torchrun node 1."""
 import re
 
+import pytest
 from harness import processes
 from jobs import kinds, run_together, wait_until_ended
 
@@ -109,22 +110,15 @@ def test_a_torchrun_host_that_goes_during_the_exit_barrier_is_a_warning(network,
     assert len(re.findall("^W.*exit barrier", agents[1].stderr, re.MULTILINE)) == 1, agents[1]
 
 
+@pytest.mark.parametrize("failing", [0, 1], ids=["node_0", "node_1"])
 @kinds("cc")
-def test_a_final_failure_ends_all_nodes_and_is_named_on_all(network, job, kinds):
+def test_a_final_failure_ends_all_nodes_and_is_named_on_all(network, job, kinds, failing):
     hosts, agents, workers = start(job, network, kinds)
-    workers[1].finish(37)
+    workers[failing].finish(37)
     wait_until_ended(workers, 5)
     assert job.wait(15) == [1, 1], agents
-    assert "node2" in agents[0].stderr and "37" in agents[0].stderr, agents[0]
-
-
-@kinds("cc")
-def test_a_final_failure_of_node_0_ends_all_nodes_and_is_named_on_all(network, job, kinds):
-    hosts, agents, workers = start(job, network, kinds)
-    workers[0].finish(37)
-    wait_until_ended(workers, 5)
-    assert job.wait(15) == [1, 1], agents
-    assert "node1" in agents[1].stderr and "37" in agents[1].stderr, agents[1]
+    told = agents[1 - failing].stderr
+    assert hosts[failing].name in told and "37" in told, agents
 
 
 @kinds("cc", "tc")

@@ -227,21 +227,18 @@ void MembershipMachine::deliver_joining(const NodeId& node, Charge& charge) {
 
 void MembershipMachine::form_round(const NodeId& node, Charge& charge) {
     const RendezvousState& view = *view_;
-    auto& shared = formed_[view.round];
-    if (!shared) {
+    if (!formed_ || formed_->round != view.round) {
         std::vector<NodeId> by_rank = members_by_rank(view);
         if (by_rank.empty() || count(view) < settings_.limits.min_nodes) {
-            formed_.erase(view.round);
             charge.leaves_round = view.round;
             return;
         }
-        shared = std::make_shared<const RoundMembers>(RoundMembers{view.round, std::move(by_rank)});
-        std::erase_if(formed_, [&](const auto& entry) { return entry.first != view.round; });
+        formed_ = std::make_shared<const RoundMembers>(RoundMembers{view.round, std::move(by_rank)});
         round_formed_ = now_.steady;
         std::erase_if(certainly_gone_, [&](const NodeId& gone) { return !view.participants.contains(gone); });
     }
     charge.phase = Phase::running;
-    charge.members = shared;
+    charge.members = formed_;
     charge.rank = view.participants.at(node);
     charge.fenced = false;
     out_.emplace_back(RoundFormed{node, charge.rank, charge.members, false});
@@ -299,8 +296,7 @@ std::vector<NodeId> MembershipMachine::lost_members(const NodeId& node, Charge& 
 
 void MembershipMachine::tell(const NodeId& node, Charge& charge, RestartNeeded::Why why, std::vector<NodeId> nodes) {
     charge.phase = Phase::told;
-    if (why == RestartNeeded::Why::newcomers &&
-        charge.members->round == (formed_.empty() ? -1 : formed_.begin()->first)) {
+    if (why == RestartNeeded::Why::newcomers && charge.members == formed_) {
         const bool brief = now_.steady - round_formed_ < short_round;
         short_rounds_ = brief ? short_rounds_ + 1 : 0;
         const int doublings = std::min(short_rounds_ - 1, hold_doublings_max);

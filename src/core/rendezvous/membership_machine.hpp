@@ -256,7 +256,7 @@ class MembershipMachine {
     std::mt19937_64 random_;
     std::optional<RendezvousState> view_;
     std::map<NodeId, Charge> charges_;
-    std::map<std::int64_t, std::shared_ptr<const RoundMembers>> formed_;  ///< shared by the charges; the latest only
+    std::shared_ptr<const RoundMembers> formed_;  ///< the latest round, shared by the charges
     WantedRanks wanted_ranks_;
     std::set<NodeId> certainly_gone_;
     bool close_wanted_ = false;

@@ -4,6 +4,7 @@
 
 #include "integration/rendezvous/coroutines.hpp"
 #include "integration/store/child.hpp"
+#include "integration/store/each_server.hpp"
 #include "integration/store/torch_server.hpp"
 #include "runtime/store/store_host.hpp"
 
@@ -27,19 +28,9 @@ using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Server {
-    std::unique_ptr<StoreHost> ours;
-    std::unique_ptr<Child> torch;
-    std::uint16_t port() const { return ours ? ours->port() : torch->port(); }
-};
-
-// One of each kind for all tests; their keys carry the test's name.
-Server& server(const std::string& kind) {
-    static std::map<std::string, Server> servers;
-    Server& found = servers[kind];
-    if (kind == "ours" && !found.ours) found.ours = std::move(StoreHost::start({}, {}).value());
-    if (kind != "ours" && !found.torch) found.torch = start_torch_server(kind, CPPRUN_TORCH_PYTHON);
-    return found;
+EachServer<StoreHost>& server(const std::string& kind) {
+    return server_of<StoreHost>(kind,
+                                [] { return std::unique_ptr<StoreHost>(std::move(StoreHost::start({}, {}).value())); });
 }
 
 class Link : public testing::TestWithParam<const char*> {
@@ -48,9 +39,7 @@ class Link : public testing::TestWithParam<const char*> {
         if (!server(GetParam()).ours && !server(GetParam()).torch) GTEST_SKIP() << "torch is not installed";
     }
     std::shared_ptr<StoreLink> connect() { return loop.connected(server(GetParam()).port()); }
-    static std::string key(const std::string& name) {
-        return std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "/" + name;
-    }
+    static std::string key(const std::string& name) { return key_of_test(name); }
     /// The value; a failure ends the test.
     template <class T>
     T run(boost::asio::awaitable<StoreResult<T>> flow) {

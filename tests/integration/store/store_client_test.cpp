@@ -2,6 +2,7 @@
 // The client and the public interface, against our own server and, where torch is installed, against both of PyTorch's.
 #include "cpprun/store.hpp"
 #include "integration/store/child.hpp"
+#include "integration/store/each_server.hpp"
 #include "integration/store/raw_client.hpp"
 #include "integration/store/torch_server.hpp"
 #include "runtime/store/listener.hpp"
@@ -14,7 +15,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <thread>
 
 namespace cpprun::test {
@@ -25,19 +25,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-// One server of each kind for all tests; their keys carry the test's name.
-struct Server {
-    std::unique_ptr<StoreServer> ours;
-    std::unique_ptr<Child> torch;
-    std::uint16_t port() const { return ours ? ours->port() : torch->port(); }
-};
-
-Server& server(const std::string& kind) {
-    static std::map<std::string, Server> servers;
-    Server& found = servers[kind];
-    if (kind == "ours" && !found.ours) found.ours = std::make_unique<StoreServer>();
-    if (kind != "ours" && !found.torch) found.torch = start_torch_server(kind, CPPRUN_TORCH_PYTHON);
-    return found;
+EachServer<StoreServer>& server(const std::string& kind) {
+    return server_of<StoreServer>(kind, [] { return std::make_unique<StoreServer>(); });
 }
 
 class Client : public testing::TestWithParam<const char*> {
@@ -54,9 +43,7 @@ class Client : public testing::TestWithParam<const char*> {
         return std::make_shared<TcpStore>(options);
     }
     bool is(const char* kind) const { return std::string(GetParam()) == kind; }
-    static std::string key(const std::string& name) {
-        return std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "/" + name;
-    }
+    static std::string key(const std::string& name) { return key_of_test(name); }
 };
 
 TEST_P(Client, SetsGetsAndAdds) {
