@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks of a test's own. They, their devices and what is mounted in them go with the process that holds them, and
-that goes with the test, however it ends."""
+"""Networks that a test puts together itself, with or without an address family, cabled or not. For whole hosts on a
+switch see network.py, whose places these are."""
 import os
 import subprocess
 
 import pytest
-
-SKIPPED = "needs network namespaces, which only root can make here"
+from harness import network
 
 
 class Network:
@@ -14,22 +13,15 @@ class Network:
 
     def __init__(self, folder, ipv6=True):
         self._folder = folder
-        # cat ends with our end of its input.
-        self._holder = subprocess.Popen(["unshare", "--net", "--mount", "sh", "-c", "echo ready; exec cat"],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if self._holder.stdout.readline() != "ready\n":
-            self.close()
-            pytest.skip(SKIPPED)
-        self.pid = self._holder.pid
+        self._place = network.Place()
+        self.pid = self._place.holder.pid
         if not ipv6:
             self.shell("echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; "
                        "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6")
         self.shell("ip link set lo up")
 
     def close(self):
-        for stream in (self._holder.stdin, self._holder.stdout, self._holder.stderr):
-            stream.close()
-        self._holder.wait(20)
+        self._place.close()
 
     def __enter__(self):
         return self
@@ -39,17 +31,14 @@ class Network:
 
     def wrapper(self, folder=None):
         """What to put before a command to run it in here; another mount namespace forgets the working folder."""
-        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", f"--mount=/proc/{self.pid}/ns/mnt",
-                f"--wd={folder or os.getcwd()}", "--"]
+        return [*self._place.enter, f"--wd={folder or os.getcwd()}", "--"]
 
     def run(self, *command, seconds=60, **options):
         return subprocess.run([*self.wrapper(), *map(str, command)], capture_output=True, text=True, timeout=seconds,
                               **options)
 
     def shell(self, line):
-        result = self.run("sh", "-ec", line)
-        assert result.returncode == 0, f"{line}: {result.stderr}"
-        return result.stdout
+        return self._place.run("sh", "-ec", line)
 
     def replace(self, path, text):
         """Another /etc/hosts or /etc/resolv.conf, in here only."""
@@ -61,13 +50,13 @@ class Network:
         """A cable between two networks; addresses with their prefix length."""
         own, far = f"c{self.pid}", f"c{other.pid}"
         self.shell(f"ip link add {own} type veth peer name {far} netns {other.pid}")
-        for network, device, addresses in ((self, own, own_addresses), (other, far, other_addresses)):
+        for end, device, addresses in ((self, own, own_addresses), (other, far, other_addresses)):
             for address in addresses:
-                network.shell(f"ip addr add {address} dev {device}" + (" nodad" if ":" in address else ""))
-            network.shell(f"ip link set {device} up")
+                end.shell(f"ip addr add {address} dev {device}" + (" nodad" if ":" in address else ""))
+            end.shell(f"ip link set {device} up")
 
 
 def require():
-    """Skips the test where namespaces cannot be made."""
-    if os.geteuid() != 0:
-        pytest.skip(SKIPPED)
+    """Skips the test where namespaces cannot be made, and says why."""
+    if reason := network.why_not():
+        pytest.skip(reason)
