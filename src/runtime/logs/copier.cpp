@@ -166,10 +166,25 @@ bool Copier::is_done(const Followed& followed) const {
 }
 
 bool Copier::has_room(const Followed& followed) const {
+    if (followed.held_back) return false;
     return followed.console == nullptr || followed.console->failed() || followed.console->has_room();
 }
 
+void Copier::hold_back_later_attempts() {
+    std::map<const Console*, int> oldest;
+    for (const Followed& followed : followed_) {
+        if (!followed.limit || followed.console == nullptr) continue;
+        const auto [entry, added] = oldest.try_emplace(followed.console, followed.drain_id);
+        if (!added) entry->second = std::min(entry->second, followed.drain_id);
+    }
+    for (Followed& followed : followed_) {
+        const auto entry = oldest.find(followed.console);
+        followed.held_back = entry != oldest.end() && (!followed.limit || followed.drain_id > entry->second);
+    }
+}
+
 void Copier::copy_round() {
+    hold_back_later_attempts();
     // The first is the last next time: a console that never has room for all is shared fairly.
     if (followed_.size() > 1) followed_.splice(followed_.end(), followed_, followed_.begin());
     for (Followed& followed : followed_) {
@@ -255,6 +270,7 @@ void Copier::retire_drained_streams() {
         retire(*followed);
         followed = followed_.erase(followed);
     }
+    hold_back_later_attempts();
 }
 
 void Copier::retire(Followed& followed) {

@@ -77,6 +77,7 @@ class Copier {
         std::optional<Clock::time_point> quiet_at = std::nullopt;  ///< when to show a line without end
         std::optional<std::uint64_t> limit = std::nullopt;         ///< draining: read no further
         int drain_id = 0;
+        bool held_back = false;  ///< its console still lacks text of an attempt that has ended
     };
 
     struct Draining {
@@ -88,6 +89,7 @@ class Copier {
     void accept(Follow request);
     void accept(Drain request);
 
+    void hold_back_later_attempts();
     void copy_round();
     void copy_some(Followed& followed);
     void take_bytes(Followed& followed, std::string_view bytes);

@@ -282,6 +282,23 @@ TEST_P(TailTest, TheNextAttemptIsFollowedToo) {
     EXPECT_EQ(out.read_all(), "[default0]:att 0\n[default0]:att 1\n[default0]:att 2");
 }
 
+TEST_P(TailTest, NothingOfTheNextAttemptComesBeforeTheRestOfTheLast) {
+    TailRig rig(options());
+    const AttemptLogs first = begin(teed(Std::out), 1);
+    follow(*rig.tail, first, prefix).value();
+    wait_for(start_worker(numbered_lines_script("100000"), first.workers[0]));
+    EXPECT_FALSE(rig.drain(50ms)) << "nobody reads the console yet";
+    const AttemptLogs next = begin(teed(Std::out), 1);
+    follow(*rig.tail, next, prefix).value();
+    wait_for(start_worker("echo next", next.workers[0]));
+    auto reader = std::async(std::launch::async, [this] { return out.read_all(); });
+    EXPECT_TRUE(rig.drain());
+    out.close_writer();
+    const std::vector<std::string> lines = lines_of(reader.get());
+    ASSERT_EQ(lines.size(), 100001U);
+    EXPECT_EQ(lines.back(), "[default0]:next");
+}
+
 TEST_P(TailTest, AFileThatAShellTruncatedIsReadFromItsNewBeginning) {
     TailRig rig(options());
     const AttemptLogs attempt = begin(teed(Std::out), 1);

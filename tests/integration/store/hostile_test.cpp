@@ -73,12 +73,14 @@ class Hostile : public testing::Test {
     RawClient plain() { return RawClient(host_->port()); }
     RawClient greeted_client() { return greeted(host_->port()); }
 
-    std::unique_ptr<StoreHost> host_;
-    std::optional<RawClient> bystander_;
-
   private:
+    // Before the host, whose thread logs until it is gone.
     std::mutex mutex_;
     std::vector<std::string> lines_;
+
+  protected:
+    std::unique_ptr<StoreHost> host_;
+    std::optional<RawClient> bystander_;
 };
 
 TEST_F(Hostile, B97ScannersAndStrayClientsAreDroppedWithOneLine) {
