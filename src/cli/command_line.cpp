@@ -76,9 +76,12 @@ Result<Invocation> parse(std::span<const std::string> arguments, const HostFacts
     BOOST_OUTCOME_TRY(const std::optional<TextOutput> output, apply(words, host, raw));
     if (output) return *output;
     BOOST_OUTCOME_TRY(read_value_variables(host.environment, raw));
-    if (!words.script) return missing_script(raw);
+    const bool store_only = raw[OptionId::store_only].on();
+    if (!words.script && !store_only) return missing_script(raw);
+    if (words.script && store_only)
+        return usage_error("argument --store-only/--store_only: takes no script, but got '" + *words.script + "'");
     if (!words.unrecognized.empty()) return usage_error("unrecognized arguments: " + joined(words.unrecognized));
-    raw.script = std::move(*words.script);
+    if (words.script) raw.script = std::move(*words.script);
     raw.args = std::move(words.args);
     BOOST_OUTCOME_TRY(LaunchRequest request, resolve_config(raw, host, files, probe_devices));
     if (raw[OptionId::print_config].on()) return TextOutput{config_json(request)};

@@ -53,6 +53,8 @@ enum class OptionId : std::size_t {
     settle_time,
     strict_devices,
     cpu_count,
+    store_only,
+    master_port_range,
     store_bind,
     store_allow,
     store_legacy,

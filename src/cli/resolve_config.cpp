@@ -14,6 +14,7 @@
 #include "core/devices/virtual_rank.hpp"
 #include "core/devices/worker_count.hpp"
 #include "core/logs/std_spec.hpp"
+#include "core/text/whole_number.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -84,9 +85,9 @@ class Resolver {
         BOOST_OUTCOME_TRY(resolve_devices());
         BOOST_OUTCOME_TRY(resolve_store());
         resolve_switches();
-        BOOST_OUTCOME_TRY(CheckedProgram checked, check_program(raw_, config_.nproc_per_node, host_, files_));
-        config_.program = std::move(checked.program);
-        std::move(checked.notices.begin(), checked.notices.end(), std::back_inserter(notices_));
+        if (!config_.store.only) {
+            BOOST_OUTCOME_TRY(resolve_program());
+        }
         add_remarks();
         return LaunchRequest{std::move(config_), std::move(notices_)};
     }
@@ -96,6 +97,13 @@ class Resolver {
     const std::string& text(OptionId id) const { return raw_[id].text; }
 
     void say(Notice::Level level, std::string words) { notices_.push_back({level, std::move(words)}); }
+
+    Result<void> resolve_program() {
+        BOOST_OUTCOME_TRY(CheckedProgram checked, check_program(raw_, config_.nproc_per_node, host_, files_));
+        config_.program = std::move(checked.program);
+        std::move(checked.notices.begin(), checked.notices.end(), std::back_inserter(notices_));
+        return boost::outcome_v2::success();
+    }
 
     /// An integer option of at least 0 that fits an int.
     Result<int> whole_number(OptionId id) const {
@@ -296,13 +304,32 @@ class Resolver {
         return boost::outcome_v2::success();
     }
 
+    Result<void> resolve_worker_ports() {
+        const std::string& range = text(OptionId::master_port_range);
+        if (range.empty()) return boost::outcome_v2::success();
+        const std::size_t colon = range.find(':');
+        const auto first = cpprun::whole_number<std::uint16_t>(range.substr(0, colon));
+        const auto last =
+            colon == std::string::npos ? first : cpprun::whole_number<std::uint16_t>(range.substr(colon + 1));
+        if (!first || !last || *first == 0 || *first > *last) return invalid_value(raw_, OptionId::master_port_range);
+        const bool fixed = config_.rendezvous.kind == RendezvousKind::static_ranks;
+        if (fixed && setting(OptionId::master_port_range).source == Source::command_line)
+            return invalid_value(raw_, OptionId::master_port_range,
+                                 "with the static rendezvous the port is the one that all nodes are told; leave one of "
+                                 "the two out, or use --rdzv-backend=c10d");
+        config_.store.worker_ports = PortRange(*first, *last);
+        return boost::outcome_v2::success();
+    }
+
     Result<void> resolve_store() {
         StoreConfig& store = config_.store;
+        store.only = setting(OptionId::store_only).on();
         store.legacy = setting(OptionId::store_legacy).on();
         if (!text(OptionId::store_bind).empty()) {
             if (!address_width(text(OptionId::store_bind))) return invalid_value(raw_, OptionId::store_bind);
             store.bind = text(OptionId::store_bind);
         }
+        BOOST_OUTCOME_TRY(resolve_worker_ports());
         if (!text(OptionId::store_allow).empty()) {
             for (const std::string_view part : split_at_commas(text(OptionId::store_allow))) {
                 const std::string& network = store.allow.emplace_back(strip_blanks(part));

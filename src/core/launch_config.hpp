@@ -3,6 +3,8 @@
 // sees a string that still needs parsing, and nothing changes it afterwards.
 #pragma once
 
+#include "core/port_range.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -114,9 +116,11 @@ struct StopConfig {
 
 /// The store that the workers connect to, as far as the command line decides; texts are not yet parsed.
 struct StoreConfig {
+    bool only = false;                ///< --store-only: no agent, no workers, nothing but a store
     bool legacy = false;              ///< --store-legacy: the protocol of PyTorch before 2.2
     std::optional<std::string> bind;  ///< --store-bind: an address
     std::vector<std::string> allow;   ///< --store-allow: networks in CIDR form; empty: all
+    PortRange worker_ports;           ///< --master-port-range: for a store of the workers' own; 0: any free port
 };
 
 struct LaunchConfig {

@@ -7,6 +7,7 @@
 #include "core/report/info_blocks.hpp"
 #include "launch/exit_code.hpp"
 #include "launch/run_report.hpp"
+#include "launch/store_service.hpp"
 #include "runtime/agent/agent_driver.hpp"
 #include "runtime/agent/local_meeting.hpp"
 #include "runtime/devices/probe_devices.hpp"
@@ -112,6 +113,12 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
 int launch(const LaunchConfig& config, const std::vector<Notice>& notices, const HostFacts& host,
            const SignalInheritance& signals) {
     show(notices);
+    if (config.store.only) {
+        const Result<void> served = serve_store(config, signals, say_for_store);
+        if (served) return 0;
+        report_error(served.error(), host.program_name);
+        return exit_code(served.error().kind);
+    }
     Result<RunResult> result = run(config, host, signals);
     if (!result) {
         RunResult refused;

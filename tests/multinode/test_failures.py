@@ -2,11 +2,12 @@
 """Agents, hosts and links that fail under a c10d job. In `kinds` the first agent hosts the store."""
 import base64
 import pickle
+import signal
 import time
 
 import pytest
-from harness import processes
-from jobs import kinds, wait_until_ended
+from harness import launchers, processes
+from jobs import kinds, run_together, wait_until_ended
 
 FAST = "keep_alive_interval=1,keep_alive_max_attempt=4"
 
@@ -37,7 +38,7 @@ def test_a_final_failure_ends_all_nodes_and_is_named(network, job, kinds, failin
         assert hosts[failing].name in told and "37" in told, agents
 
 
-def test_with_a_killed_agent_the_others_go_on(network, job):
+def test_B80_with_a_killed_agent_the_others_go_on(network, job):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
     began = time.monotonic()
     agents[1].kill()
@@ -78,7 +79,7 @@ def test_the_workers_of_a_killed_agent_do_not_outlive_it(network, job):
 
 
 @pytest.mark.parametrize("end", ["power", "freeze", "cut", "unplug"])
-def test_a_node_that_falls_silent_is_done_without(network, job, end):
+def test_B81_a_node_that_falls_silent_is_done_without(network, job, end):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
     {"power": hosts[1].lose_power, "freeze": hosts[1].freeze, "cut": hosts[1].cut, "unplug": hosts[1].unplug}[end]()
     alone_again(job, hosts[0], 10 + 2 + 4)  # until silence counts as death, the last call, and what else there is
@@ -113,12 +114,28 @@ def test_a_short_pause_of_a_link_does_no_harm(network, job):
 
 
 @kinds("cc", "tc")
-def test_a_dead_host_of_the_store_ends_the_others(network, job, kinds):
+def test_B82_a_dead_host_of_the_store_ends_the_others(network, job, kinds):
     hosts, agents, workers = start(job, network, kinds)
     agents[0].kill()
     wait_until_ended(workers, 5)
     assert agents[1].wait(15) == 1
     assert "node1" in agents[1].stderr or hosts[0].address in agents[1].stderr, agents[1]
+
+
+@pytest.mark.parametrize("dying", [0, 1])
+def test_B82_with_a_store_on_a_host_of_its_own_any_agent_may_die(network, job, dying):
+    head, *hosts = network.add_hosts("head", "node1", "node2")
+    store = head.start(launchers.cpprun_binary(), "--store-only", f"--rdzv-endpoint={head.address}:29400")
+    store.wait_for_line("serving a store on port 29400")
+    agents = [job.c10d("cpprun", host, nodes="1:2", head=head) for host in hosts]
+    workers = job.wait_for_workers(*hosts)
+    run_together(workers)
+    agents[dying].kill()
+    alone_again(job, hosts[1 - dying], 40)
+    job.finish()
+    assert agents[1 - dying].wait() == 0, agents
+    store.send(signal.SIGTERM)
+    assert store.wait() == 0, store
 
 
 @pytest.mark.parametrize("what", ["agent", "host", "cut"])

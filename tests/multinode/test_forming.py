@@ -37,7 +37,7 @@ def test_c10d(network, job, kinds):
 
 
 @kinds("tt", "ct", "tc", "cc")
-def test_c10d_where_the_host_comes_last(network, job, kinds):
+def test_B77_c10d_where_the_host_comes_last(network, job, kinds):
     hosts = network.add_hosts("node1", "node2")
     job.c10d(kinds[1], hosts[1])
     network.hosts[1].run("sleep", "1")
@@ -121,7 +121,7 @@ def test_B75_B76_the_order_of_nodes_can_be_chosen(network, job, order, expected)
     assert job.wait() == [0, 0, 0], job.agents
 
 
-def test_the_workers_address_is_none_of_the_loopback_device(network, job):
+def test_B89_the_workers_address_is_none_of_the_loopback_device(network, job):
     hosts = network.add_hosts("node1", "node2")
     for host in hosts:  # as some distributions have it
         others = [pair for pair in network.names() if pair[0] != host.address]
@@ -136,7 +136,7 @@ def test_the_workers_address_is_none_of_the_loopback_device(network, job):
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])
-def test_a_lonely_node_says_whom_it_waits_for_and_what_was_missing(network, job, backend):
+def test_B77_B85_a_lonely_node_says_whom_it_waits_for_and_what_was_missing(network, job, backend):
     host = network.add_host("node1")
     if backend == "static":
         agent = job.static("cpprun", host, 0, "--rdzv-conf=timeout=4")
@@ -157,7 +157,7 @@ def test_a_waiting_node_hears_signals(network, job, backend):
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])
-def test_a_name_that_does_not_resolve_is_said_at_once(network, job, backend):
+def test_B77_a_name_that_does_not_resolve_is_said_at_once(network, job, backend):
     host = network.add_host("node1")
     if backend == "static":
         agent = job.static("cpprun", host, 1, "--master-addr=nosuch.invalid")
@@ -169,7 +169,7 @@ def test_a_name_that_does_not_resolve_is_said_at_once(network, job, backend):
 
 
 @pytest.mark.parametrize("nodes", ["1", "1:2"])
-def test_two_runs_on_one_endpoint_do_not_harm_each_other(network, job, tmp_path, nodes):
+def test_B69_two_runs_on_one_endpoint_do_not_harm_each_other(network, job, tmp_path, nodes):
     host = network.add_host("node1")
     other = type(job)(network, tmp_path / "job2")
     first = job.c10d("cpprun", host, nodes=nodes, run_id="one")

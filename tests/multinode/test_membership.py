@@ -27,7 +27,7 @@ def add_member(job, network, kind, name, *options, place="redundancy_list", **fi
 
 @pytest.mark.parametrize("failing", [0, 1], ids=["the_host", "the_other"])
 @kinds("tt", "ct", "tc", "cc")
-def test_a_failed_worker_restarts_all(network, job, kinds, failing):
+def test_B16_a_failed_worker_restarts_all_with_one_count(network, job, kinds, failing):
     hosts, agents, workers = start(job, network, kinds, "--max-restarts=2")
     workers[failing].finish(3)
     again = job.wait_for_workers(*hosts, start=1, seconds=20)
@@ -90,7 +90,7 @@ def test_a_node_is_replaced(network, job, kinds, end):
     assert job.wait() == [0, 0], job.agents
 
 
-def test_a_stopped_node_leaves_at_once_and_does_not_end_the_run(network, job):
+def test_B80_a_stopped_node_leaves_at_once_and_does_not_end_the_run(network, job):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], nodes="1:2")
     agents[1].send(15)
     agents[1].wait(10)
@@ -101,7 +101,7 @@ def test_a_stopped_node_leaves_at_once_and_does_not_end_the_run(network, job):
 
 
 @kinds("ccc", "ctc")
-def test_a_spare_ends_well_with_the_job(network, job, kinds):
+def test_B84_a_spare_ends_well_with_the_job(network, job, kinds):
     hosts, agents, workers = start(job, network, kinds[:2])
     spare, agent = add_member(job, network, kinds[2], "node3")
     job.finish()
@@ -110,7 +110,7 @@ def test_a_spare_ends_well_with_the_job(network, job, kinds):
 
 
 @kinds("ccc", "ctc", "cct", "tcc")
-def test_a_spare_takes_the_place_of_a_dead_node(network, job, kinds):
+def test_B84_a_spare_takes_the_place_of_a_dead_node(network, job, kinds):
     hosts, agents, workers = start(job, network, kinds[:2], conf=FAST)
     spare, _ = add_member(job, network, kinds[2], "node3", conf=FAST)
     agents[1].kill()
@@ -121,7 +121,7 @@ def test_a_spare_takes_the_place_of_a_dead_node(network, job, kinds):
 
 
 @kinds("ccc", "ctc", "cct")
-def test_with_a_spare_one_failure_makes_one_round(network, job, kinds):
+def test_B84_with_a_spare_one_failure_makes_one_round(network, job, kinds):
     hosts, agents, workers = start(job, network, kinds[:2], "--max-restarts=3")
     add_member(job, network, kinds[2], "node3", "--max-restarts=3")
     workers[1].finish(3)

@@ -14,7 +14,7 @@ def start(job, network, kinds, *options, **fields):
 
 
 @kinds("cc")
-def test_a_failed_worker_restarts_the_workers_of_all_nodes(network, job, kinds):
+def test_B16_a_failed_worker_restarts_the_workers_of_all_nodes(network, job, kinds):
     hosts, agents, workers = start(job, network, kinds, "--max-restarts=3")
     for failing in (0, 1):
         with job.store(port=29500) as store:
@@ -60,7 +60,7 @@ def test_a_node_that_replaces_a_dead_one_takes_its_rank(network, job, kinds):
     assert job.wait() == [0, 0], job.agents
 
 
-def test_two_living_nodes_of_one_rank_are_refused(network, job):
+def test_B85_two_living_nodes_of_one_rank_are_refused(network, job):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"])
     third = network.add_host("node3")
     late = job.static("cpprun", third, 1)
@@ -71,7 +71,7 @@ def test_two_living_nodes_of_one_rank_are_refused(network, job):
     assert [agent.wait() for agent in agents] == [0, 0]
 
 
-def test_nodes_that_want_jobs_of_different_sizes_are_refused(network, job):
+def test_B85_nodes_that_want_jobs_of_different_sizes_are_refused(network, job):
     one, two = network.add_hosts("node1", "node2")
     job.static("cpprun", one, 0, "--rdzv-conf=timeout=10", nodes=2)
     late = job.static("cpprun", two, 1, "--rdzv-conf=timeout=10", nodes=3)
@@ -81,7 +81,7 @@ def test_nodes_that_want_jobs_of_different_sizes_are_refused(network, job):
     assert job.workers() == []
 
 
-def test_nodes_of_different_runs_are_refused(network, job):
+def test_B85_nodes_of_different_runs_are_refused(network, job):
     one, two = network.add_hosts("node1", "node2")
     job.static("cpprun", one, 0, "--rdzv-conf=timeout=10", "--rdzv-id=first")
     late = job.static("cpprun", two, 1, "--rdzv-conf=timeout=10", "--rdzv-id=second")

@@ -5,12 +5,10 @@
 #include "core/launch_config.hpp"
 #include "runtime/store/store_host.hpp"
 
-#include <cstdint>
-
 namespace cpprun {
 
 /// Every address, unless the options name one.
-inline ListenSpec listen_spec(const StoreConfig& options, std::uint16_t port) {
+inline ListenSpec listen_spec(const StoreConfig& options, PortRange port) {
     ListenSpec spec;
     spec.scope = ListenScope::all;
     spec.port = port;

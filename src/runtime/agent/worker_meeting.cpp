@@ -27,11 +27,11 @@ std::string master_host(const RendezvousConfig& rendezvous) {
     return rendezvous.local_addr.value_or("127.0.0.1");
 }
 
-ListenSpec listen_at(const LaunchConfig& config, const std::string& host, std::optional<std::uint16_t> port) {
+ListenSpec listen_at(const LaunchConfig& config, const std::string& host, PortRange port) {
     const RendezvousConfig& rendezvous = config.rendezvous;
     const bool loopback = host == "localhost" || loopback_address(host).has_value();
     const bool local = loopback && !rendezvous.endpoint_given && !rendezvous.local_addr;
-    ListenSpec spec = listen_spec(config.store, port.value_or(0));
+    ListenSpec spec = listen_spec(config.store, port);
     if (!local) return spec;
     spec.scope = ListenScope::loopback;
     if (is_unusual_loopback(host) && !config.store.bind) spec.bind_addresses = {host};
@@ -49,13 +49,14 @@ Error named(Error error, const LaunchConfig& config) {
 WorkerMeeting::WorkerMeeting(const LaunchConfig& config)
     : agent_store_(config.worker_store == WorkerStore::agent), host_(master_host(config.rendezvous)) {
     // Under c10d the endpoint's port belongs to the rendezvous; workers always meet elsewhere (contract 3.2).
-    if (config.rendezvous.kind == RendezvousKind::static_ranks) fixed_port_ = config.rendezvous.port;
+    fixed_port_ = config.rendezvous.kind == RendezvousKind::static_ranks && config.rendezvous.port.value_or(0) != 0;
+    ports_ = fixed_port_ ? PortRange(*config.rendezvous.port) : config.store.worker_ports;
 }
 
 Result<std::unique_ptr<WorkerMeeting>> WorkerMeeting::open(const LaunchConfig& config, StoreLog complain) {
     std::unique_ptr<WorkerMeeting> meeting(new WorkerMeeting(config));
     if (meeting->agent_store_) {
-        auto store = StoreHost::start(listen_at(config, meeting->host_, meeting->fixed_port_), std::move(complain));
+        auto store = StoreHost::start(listen_at(config, meeting->host_, meeting->ports_), std::move(complain));
         if (!store) return named(store.error(), config);
         meeting->store_ = std::move(store).value();
     } else {
@@ -75,7 +76,7 @@ Result<MasterAddress> WorkerMeeting::begin_attempt() {
 
 Result<void> WorkerMeeting::reserve() {
     reserved_.reset();
-    BOOST_OUTCOME_TRY(reserved_, reserve_port(fixed_port_.value_or(0)));
+    BOOST_OUTCOME_TRY(reserved_, reserve_port(ports_));
     return boost::outcome_v2::success();
 }
 

@@ -29,7 +29,8 @@ class WorkerMeeting {
 
     bool agent_store_;
     std::string host_;
-    std::optional<std::uint16_t> fixed_port_;
+    bool fixed_port_ = false;
+    PortRange ports_;
     bool fresh_ = true;
     std::unique_ptr<StoreHost> store_;
     std::optional<ReservedPort> reserved_;

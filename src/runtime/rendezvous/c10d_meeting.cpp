@@ -790,13 +790,13 @@ awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> memb
 C10dMeeting::Async<MasterAddress> C10dMeeting::serve_workers() {
     if (config().worker_store == WorkerStore::rank0) {
         reserved_port_.reset();
-        auto port = reserve_port(0);
+        auto port = reserve_port(config().store.worker_ports);
         if (!port) co_return port.error();
         reserved_port_ = std::move(port.value());
         co_return master_at(own_address_, reserved_port_->port, false);
     }
     if (!worker_store_) {
-        auto store = StoreHost::start(listen_spec(config().store, 0), complain());
+        auto store = StoreHost::start(listen_spec(config().store, config().store.worker_ports), complain());
         if (!store) co_return store.error();
         worker_store_ = std::move(store.value());
     } else {

@@ -50,14 +50,19 @@ void prepare(int fd, const Place& place) {
     if (place.address.family() == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, place.both_families ? 0 : 1);
 }
 
+enum class Sharing { by_reuse, alone };
+
 // Returns 0 or errno.
-int bind_one(const Place& place, std::uint16_t port, SocketFd& bound) {
+int bind_one(const Place& place, std::uint16_t port, SocketFd& bound, Sharing sharing = Sharing::by_reuse) {
     SocketFd fd(socket(place.address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd.valid()) return errno;
     prepare(fd.get(), place);
+    if (sharing == Sharing::alone) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 0);
     SocketAddress address = place.address;
     address.set_port(port);
     if (bind(fd.get(), address.data(), address.length) != 0) return errno;
+    // Reuse counts when the next one binds, whenever it was set.
+    if (sharing == Sharing::alone) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     bound = std::move(fd);
     return 0;
 }
@@ -75,15 +80,18 @@ Error bind_error(const Place& place, std::uint16_t port, int error) {
                    "choose another port, or 0 for any free one");
 }
 
-// Port 0 takes what the first place is given. None: that port is taken in a later place.
-Result<std::optional<BoundSockets>> bind_all(const std::vector<Place>& places, std::uint16_t port) {
+// Port 0 takes what the first place is given. None: the port is taken, and another may be tried: for 0 in a later
+// place, with `one_of_many` in any.
+Result<std::optional<BoundSockets>> bind_all(const std::vector<Place>& places, std::uint16_t port, bool one_of_many,
+                                             Sharing sharing) {
     BoundSockets bound;
     bound.port = port;
     int lacking = 0;
     for (const Place& place : places) {
         SocketFd fd;
-        const int error = bind_one(place, bound.port, fd);
-        if (error == EADDRINUSE && port == 0 && !bound.sockets.empty()) return std::optional<BoundSockets>();
+        const int error = bind_one(place, bound.port, fd, sharing);
+        if (error == EADDRINUSE && (one_of_many || (port == 0 && !bound.sockets.empty())))
+            return std::optional<BoundSockets>();
         if (place.optional && is_lacking(error)) {
             lacking = error;
             continue;
@@ -109,25 +117,36 @@ Place place(const char* address, bool both_families) {
     return {parse_address(address, 0).value(), both_families, true};
 }
 
-Result<BoundSockets> bind_places(const std::vector<Place>& places, std::uint16_t port) {
-    for (int tries = 0; tries < free_port_tries; ++tries) {
-        BOOST_OUTCOME_TRY(auto bound, bind_all(places, port));
+Result<BoundSockets> bind_places(const std::vector<Place>& places, PortRange ports,
+                                 Sharing sharing = Sharing::by_reuse) {
+    const int tries = ports.first == ports.last ? free_port_tries : ports.last - ports.first + 1;
+    for (int i = 0; i < tries; ++i) {
+        const bool one_of_many = ports.first != ports.last;
+        const auto port = static_cast<std::uint16_t>(ports.first + (one_of_many ? i : 0));
+        BOOST_OUTCOME_TRY(auto bound, bind_all(places, port, one_of_many, sharing));
         if (bound) return std::move(*bound);
     }
-    return failure("no port is free on all addresses to listen on", "name one");
+    if (ports.first == ports.last) return failure("no port is free on all addresses to listen on", "name one");
+    return failure("no port from " + std::to_string(ports.first) + " to " + std::to_string(ports.last) +
+                       " is free to listen on, at " + address_text(places.front().address),
+                   "end what holds them, or give more ports");
+}
+
+std::vector<Place> everywhere() {
+    // Where IPv6 is switched off, [::] can often be bound all the same and takes IPv4; without the family it cannot.
+    SocketFd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return {probe.valid() ? place("::", true) : place("0.0.0.0", false)};
 }
 
 }  // namespace
 
-Result<BoundSockets> bind_sockets(ListenScope scope, std::uint16_t port, const std::vector<std::string>& addresses) {
+Result<BoundSockets> bind_sockets(ListenScope scope, PortRange ports, const std::vector<std::string>& addresses) {
     if (!addresses.empty()) {
         BOOST_OUTCOME_TRY(const auto places, places_of(addresses));
-        return bind_places(places, port);
+        return bind_places(places, ports);
     }
-    if (scope == ListenScope::loopback) return bind_places({place("127.0.0.1", false), place("::1", false)}, port);
-    // Where IPv6 is switched off, [::] can often be bound all the same and takes IPv4; without the family it cannot.
-    SocketFd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    return bind_places({probe.valid() ? place("::", true) : place("0.0.0.0", false)}, port);
+    if (scope == ListenScope::loopback) return bind_places({place("127.0.0.1", false), place("::1", false)}, ports);
+    return bind_places(everywhere(), ports);
 }
 
 bool is_listened_on(std::uint16_t port) {
@@ -150,8 +169,9 @@ Result<void> start_listening(const SocketFd& socket) {
                    error == EADDRINUSE ? "choose another port, or 0 for any free one" : "");
 }
 
-Result<ReservedPort> reserve_port(std::uint16_t port) {
-    BOOST_OUTCOME_TRY(auto bound, bind_sockets(ListenScope::all, port));
+Result<ReservedPort> reserve_port(PortRange ports) {
+    const Sharing sharing = ports.first == ports.last ? Sharing::by_reuse : Sharing::alone;
+    BOOST_OUTCOME_TRY(auto bound, bind_places(everywhere(), ports, sharing));
     return ReservedPort{std::move(bound.sockets.front()), bound.port};
 }
 

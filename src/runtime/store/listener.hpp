@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/error.hpp"
+#include "core/port_range.hpp"
 #include "runtime/store/socket_fd.hpp"
 
 #include <cstdint>
@@ -22,12 +23,11 @@ struct BoundSockets {
     std::uint16_t port = 0;
 };
 
-/// Binds the scope's addresses, or exactly `addresses` (numeric) where there are any, to `port`; 0 takes one that is
+/// Binds the scope's addresses, or exactly `addresses` (numeric) where there are any, to the first of `ports` that is
 /// free on all of them. A family that the machine lacks is left out without a word as long as one is there. Address
 /// reuse is on, so connections of a former server that are still closing do not stand in the way. Errors: a name or a
 /// malformed address (usage), an address in use (names address, port and, where known, the process).
-Result<BoundSockets> bind_sockets(ListenScope scope, std::uint16_t port,
-                                  const std::vector<std::string>& addresses = {});
+Result<BoundSockets> bind_sockets(ListenScope scope, PortRange ports, const std::vector<std::string>& addresses = {});
 
 /// Whether somebody on this machine listens on `port` of all its addresses, or in a way that nobody else could. Does
 /// not look for who it is, which takes as long as there are processes.
@@ -43,7 +43,8 @@ struct ReservedPort {
     std::uint16_t port = 0;
 };
 
-/// Reserves `port`, or any free one for 0.
-Result<ReservedPort> reserve_port(std::uint16_t port = 0);
+/// Reserves the first of `ports` that is free. Of a range of several, one that another process has reserved is passed
+/// over; one port alone may be reserved by several.
+Result<ReservedPort> reserve_port(PortRange ports = {});
 
 }  // namespace cpprun

@@ -97,10 +97,28 @@ struct StoreHost::Parts {
 
 StoreHost::StoreHost(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
+namespace {
+
+Result<BoundSockets> bind_and_listen(const ListenSpec& spec) {
+    PortRange ports = spec.port;
+    for (;;) {
+        BOOST_OUTCOME_TRY(auto bound, bind_sockets(spec.scope, ports, spec.bind_addresses));
+        Result<void> listening = boost::outcome_v2::success();
+        for (const SocketFd& socket : bound.sockets)
+            if (listening) listening = start_listening(socket);
+        if (listening) return bound;
+        // Another who bound the same port at the same time was the first to listen there.
+        if (bound.port >= ports.last) return listening.error();
+        ports.first = static_cast<std::uint16_t>(bound.port + 1);
+    }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<StoreHost>> StoreHost::start(const ListenSpec& spec, StoreLog log) {
     BOOST_OUTCOME_TRY(auto settings, settings_of(spec));
     auto parts = std::make_unique<Parts>(std::move(settings), std::move(log));
-    BOOST_OUTCOME_TRY(parts->bound, bind_sockets(spec.scope, spec.port, spec.bind_addresses));
+    BOOST_OUTCOME_TRY(parts->bound, bind_and_listen(spec));
     for (const auto& [key, value] : spec.initial_values) parts->shared.engine.set(key, value, parts->delivery);
     std::vector<StoreLoop*> peers;
     for (int i = 0; i < std::max(spec.threads, 1); ++i) {
@@ -109,7 +127,6 @@ Result<std::unique_ptr<StoreHost>> StoreHost::start(const ListenSpec& spec, Stor
         parts->loops.push_back(std::move(loop));
     }
     for (const SocketFd& socket : parts->bound.sockets) {
-        BOOST_OUTCOME_TRY(start_listening(socket));
         parts->loops.front()->accept_from(socket, peers);
     }
     for (const auto& loop : parts->loops) parts->threads.push_back(quiet_thread(*loop));

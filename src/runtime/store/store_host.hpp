@@ -27,7 +27,7 @@ struct ListenSpec {
     using Scope = ListenScope;
 
     Scope scope = Scope::loopback;
-    std::uint16_t port = 0;                   ///< 0: any port that is free in every family
+    PortRange port;                           ///< 0: any port that is free in every family
     std::vector<std::string> bind_addresses;  ///< numeric; where there are any, exactly these and not the scope's
     std::vector<std::string> allow_cidrs;     ///< where there are any, only peers inside these, and this machine itself
     bool legacy = false;                      ///< serve clients of PyTorch 1.13 to 2.1 too, which have no handshake

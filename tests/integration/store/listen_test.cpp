@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <future>
 #include <set>
 #include <sstream>
 #include <unistd.h>
@@ -119,6 +120,72 @@ TEST(Listen, B70AReservedPortIsGivenToNobodyButWhoNamesIt) {
     const auto host = StoreHost::start(spec_on(ListenScope::all, reserved.value().port), {});
     ASSERT_TRUE(host) << host.error().message;
     EXPECT_EQ(greeted(reserved.value().port).add("/n", 2), 2);
+}
+
+/// Ports that nobody has just now, side by side.
+PortRange free_ports(int count) {
+    for (int first = 20'000; first < 30'000; first += count) {
+        std::vector<BoundSockets> held;
+        for (int i = 0; i < count; ++i) {
+            auto bound = bind_sockets(ListenScope::all, static_cast<std::uint16_t>(first + i));
+            if (!bound) break;
+            held.push_back(std::move(bound).value());
+        }
+        if (held.size() == static_cast<std::size_t>(count)) return {held.front().port, held.back().port};
+    }
+    return {};
+}
+
+TEST(Listen, B70OfARangeThePortsAreTriedInOrder) {
+    const PortRange range = free_ports(4);
+    ASSERT_NE(range.first, 0);
+    ListenSpec spec = spec_on(ListenScope::loopback);
+    spec.port = range;
+    std::vector<std::unique_ptr<StoreHost>> hosts;
+    for (int i = 0; i < 4; ++i) {
+        hosts.push_back(StoreHost::start(spec, {}).value());
+        EXPECT_EQ(hosts.back()->port(), range.first + i);
+    }
+    const auto none = StoreHost::start(spec, {});
+    ASSERT_FALSE(none);
+    EXPECT_THAT(none.error().message, HasSubstr("no port from " + std::to_string(range.first) + " to " +
+                                                std::to_string(range.last) + " is free to listen on"));
+    hosts.erase(hosts.begin() + 1);
+    EXPECT_EQ(StoreHost::start(spec, {}).value()->port(), range.first + 1);
+}
+
+TEST(Listen, B70OfARangeEachPortIsReservedOnceAndServedByWhoNamesIt) {
+    const PortRange range = free_ports(3);
+    ASSERT_NE(range.first, 0);
+    std::vector<ReservedPort> reserved;
+    for (int i = 0; i < 3; ++i) {
+        reserved.push_back(reserve_port(range).value());
+        EXPECT_EQ(reserved.back().port, range.first + i);
+    }
+    EXPECT_FALSE(reserve_port(range));
+    const auto host = StoreHost::start(spec_on(ListenScope::all, range.first), {});
+    ASSERT_TRUE(host) << host.error().message;
+    EXPECT_EQ(greeted(range.first).add("/n", 2), 2);
+}
+
+TEST(Listen, B70ManyAtOnceShareARange) {
+    const PortRange range = free_ports(16);
+    ASSERT_NE(range.first, 0);
+    std::vector<std::future<std::unique_ptr<StoreHost>>> starts;
+    for (int i = 0; i < 16; ++i) {
+        starts.push_back(std::async(std::launch::async, [range] {
+            ListenSpec spec = spec_on(ListenScope::loopback);
+            spec.port = range;
+            return StoreHost::start(spec, {}).value();
+        }));
+    }
+    std::set<std::uint16_t> ports;
+    std::vector<std::unique_ptr<StoreHost>> hosts;
+    for (auto& start : starts) {
+        hosts.push_back(start.get());
+        ports.insert(hosts.back()->port());
+    }
+    EXPECT_EQ(ports.size(), 16U);
 }
 
 TEST(Listen, AllowListsAreCheckedForShape) {
