@@ -8,6 +8,7 @@
 #include <boost/outcome/try.hpp>
 
 #include <string>
+#include <system_error>
 
 namespace cpprun {
 
@@ -37,6 +38,11 @@ inline Error usage_error(std::string message, std::string hint = {}) {
 
 inline Error failure(std::string message, std::string hint = {}) {
     return Error{ErrorKind::failed, std::move(message), std::move(hint)};
+}
+
+/// What the system says of an errno: "No such file or directory".
+inline std::string error_text(int error) {
+    return std::generic_category().message(error);
 }
 
 }  // namespace cpprun

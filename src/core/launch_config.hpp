@@ -3,7 +3,7 @@
 // sees a string that still needs parsing, and nothing changes it afterwards.
 #pragma once
 
-#include "core/port_range.hpp"
+#include "core/store/port_range.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -103,10 +103,20 @@ def broken_rules(source):
                 yield f"{path}:{number}: calls {call.group(1)}: {layer} is pure"
 
 
-def unlisted_sources(source, compile_commands):
+def compiled_sources(source, compile_commands):
+    """What the targets list, also by files that include several sources (CPPRUN_UNITY)."""
     with open(compile_commands, encoding="utf-8") as file:
-        compiled = {os.path.relpath(os.path.join(entry["directory"], entry["file"]), source)
-                    for entry in json.load(file)}
+        units = [os.path.join(entry["directory"], entry["file"]) for entry in json.load(file)]
+    for unit in units:
+        yield os.path.relpath(unit, source)
+        if os.path.basename(unit).startswith("unity_"):
+            with open(unit, encoding="utf-8") as file:
+                for path in re.findall(r'^#include "(/.*)"', file.read(), re.MULTILINE):
+                    yield os.path.relpath(path, source)
+
+
+def unlisted_sources(source, compile_commands):
+    compiled = set(compiled_sources(source, compile_commands))
     for path in our_files(source):
         if path.endswith(".cpp") and path not in compiled:
             yield f"{path}: no target lists it"

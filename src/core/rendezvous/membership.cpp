@@ -18,10 +18,6 @@ void leave_lists(RendezvousState& state, const NodeId& node) {
     state.redundancy_list.erase(node);
 }
 
-std::int64_t count(const RendezvousState& state) {
-    return static_cast<std::int64_t>(state.participants.size());
-}
-
 /// torch's order is that of NodeId.
 void sort_nodes(std::vector<NodeId>& nodes, const RoundLimits& limits) {
     if (limits.rank_order == RankOrder::lexicographic) {
@@ -45,14 +41,14 @@ void remove_node(RendezvousState& state, const NodeId& node, const RoundLimits& 
         state.complete = false;
         ++state.round;
     }
-    if (!state.complete && count(state) < limits.min_nodes) state.deadline.reset();
+    if (!state.complete && participant_count(state) < limits.min_nodes) state.deadline.reset();
 }
 
 void add_participant(RendezvousState& state, const NodeId& node, WallTime heartbeat, const RoundLimits& limits) {
     leave_lists(state, node);
     state.participants[node] = 0;
     state.last_heartbeats[node] = heartbeat;
-    if (count(state) == limits.min_nodes) state.deadline = heartbeat + limits.last_call;
+    if (participant_count(state) == limits.min_nodes) state.deadline = heartbeat + limits.last_call;
 }
 
 void add_waiting(RendezvousState& state, const NodeId& node, WallTime heartbeat) {
@@ -80,7 +76,7 @@ void complete_round(RendezvousState& state, const WantedRanks& wanted, const Rou
         state.participants[node] = as_wished && wish != wanted.end() ? wish->second : next;
         ++next;
     }
-    if (count(state) < limits.max_nodes) return;
+    if (participant_count(state) < limits.max_nodes) return;
     state.redundancy_list.insert(state.wait_list.begin(), state.wait_list.end());
     state.wait_list.clear();
 }
@@ -96,9 +92,9 @@ std::vector<std::string> wanted_rank_problems(const RendezvousState& state, cons
             continue;
         }
         const std::int64_t rank = wish->second;
-        if (rank < 0 || rank >= count(state)) {
-            problems.push_back(
-                fmt::format("node rank {} of {} is not below the number of nodes, {}", rank, node.addr, count(state)));
+        if (rank < 0 || rank >= participant_count(state)) {
+            problems.push_back(fmt::format("node rank {} of {} is not below the number of nodes, {}", rank, node.addr,
+                                           participant_count(state)));
             continue;
         }
         const auto [other, fresh] = first.emplace(rank, node);

@@ -25,16 +25,12 @@ bool listed(const RendezvousState& state, const NodeId& node) {
     return state.participants.contains(node) || state.wait_list.contains(node) || state.redundancy_list.contains(node);
 }
 
-std::int64_t count(const RendezvousState& state) {
-    return static_cast<std::int64_t>(state.participants.size());
-}
-
 /// The members by rank; empty if the ranks have gaps, since somebody has left already.
 std::vector<NodeId> members_by_rank(const RendezvousState& state) {
     std::vector<NodeId> by_rank(state.participants.size());
     std::vector<bool> taken(state.participants.size(), false);
     for (const auto& [node, rank] : state.participants) {
-        if (rank < 0 || rank >= count(state) || taken[static_cast<std::size_t>(rank)]) return {};
+        if (rank < 0 || rank >= participant_count(state) || taken[static_cast<std::size_t>(rank)]) return {};
         taken[static_cast<std::size_t>(rank)] = true;
         by_rank[static_cast<std::size_t>(rank)] = node;
     }
@@ -229,7 +225,7 @@ void MembershipMachine::form_round(const NodeId& node, Charge& charge) {
     const RendezvousState& view = *view_;
     if (!formed_ || formed_->round != view.round) {
         std::vector<NodeId> by_rank = members_by_rank(view);
-        if (by_rank.empty() || count(view) < settings_.limits.min_nodes) {
+        if (by_rank.empty() || participant_count(view) < settings_.limits.min_nodes) {
             charge.leaves_round = view.round;
             return;
         }
@@ -251,7 +247,7 @@ void MembershipMachine::deliver_running(const NodeId& node, Charge& charge) {
         out_.emplace_back(RunClosed{node});
         return;
     }
-    const bool room = count(view) < settings_.limits.max_nodes;
+    const bool room = participant_count(view) < settings_.limits.max_nodes;
     const bool member = view.participants.contains(node);
     if (view.round != charge.members->round || !view.complete || (!member && !room)) {
         tell(node, charge, RestartNeeded::Why::left_out, {});
@@ -370,7 +366,8 @@ bool MembershipMachine::edit_charge(RendezvousState& state, const NodeId& node, 
             return !state.closed && edit_joining(state, node, charge);
         case Phase::running: {
             const bool away = state.complete && state.round == charge.members->round &&
-                              !state.participants.contains(node) && count(state) < settings_.limits.max_nodes;
+                              !state.participants.contains(node) &&
+                              participant_count(state) < settings_.limits.max_nodes;
             if (!away || state.closed) return false;
             state.participants[node] = charge.rank;
             state.last_heartbeats[node] = stamp_of(state, node);
@@ -392,7 +389,7 @@ bool MembershipMachine::edit_joining(RendezvousState& state, const NodeId& node,
         remove_node(state, node, limits);
         changed = true;
     }
-    const bool room = count(state) < limits.max_nodes;
+    const bool room = participant_count(state) < limits.max_nodes;
     if (!state.complete) {
         if (state.participants.contains(node) || !room) return changed;
         add_participant(state, node, stamp_of(state, node), limits);
@@ -406,7 +403,7 @@ bool MembershipMachine::edit_joining(RendezvousState& state, const NodeId& node,
         return true;
     }
     // A free seat belongs to those who wait already, e.g. to the member that left it in order to restart.
-    const auto expected = count(state) + static_cast<std::int64_t>(state.wait_list.size());
+    const auto expected = participant_count(state) + static_cast<std::int64_t>(state.wait_list.size());
     if (state.wait_list.contains(node) || (spare && expected >= limits.max_nodes)) return changed;
     add_waiting(state, node, stamp_of(state, node));
     return true;
@@ -414,8 +411,8 @@ bool MembershipMachine::edit_joining(RendezvousState& state, const NodeId& node,
 
 bool MembershipMachine::complete_if_due(RendezvousState& state) {
     const RoundLimits& limits = settings_.limits;
-    if (state.complete || count(state) < limits.min_nodes || !speaks_for_participant(state)) return false;
-    const bool full = count(state) >= limits.max_nodes;
+    if (state.complete || participant_count(state) < limits.min_nodes || !speaks_for_participant(state)) return false;
+    const bool full = participant_count(state) >= limits.max_nodes;
     if (!full && !state.deadline) {
         // Nodes with another idea of the smallest number have passed it without beginning the last call.
         state.deadline = liveness_.group_time(now_) + limits.last_call;
@@ -496,7 +493,7 @@ JoinProgress MembershipMachine::progress(const NodeId& node, Moment now) const {
     if (!view_) return progress;
     progress.spare = view_->redundancy_list.contains(node);
     progress.waiting = view_->wait_list.contains(node);
-    progress.here = count(*view_);
+    progress.here = participant_count(*view_);
     for (const auto& [member, rank] : view_->participants)
         if (progress.nodes.size() < names_shown) progress.nodes.push_back(member.addr);
     if (view_->deadline && !view_->complete)

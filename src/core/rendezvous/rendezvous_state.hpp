@@ -47,4 +47,8 @@ struct RendezvousState {
     bool operator==(const RendezvousState&) const = default;
 };
 
+inline std::int64_t participant_count(const RendezvousState& state) {
+    return static_cast<std::int64_t>(state.participants.size());
+}
+
 }  // namespace cpprun

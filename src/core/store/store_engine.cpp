@@ -12,6 +12,8 @@
 namespace cpprun {
 namespace {
 
+using Op = StoreOperation;
+
 // What a map's node costs beside the bytes of its key, roughly; so that many empty keys are counted too. Ephemeral keys
 // have two.
 constexpr std::size_t node_bytes = 96;
@@ -68,7 +70,6 @@ std::optional<std::int64_t> parse_counter(std::string_view text) {
 
 const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
                                StoreDelivery& delivery) {
-    using Op = StoreOperation;
     if (has_rules_) note_intent(client, request);
     switch (request.operation) {
         case Op::set:

@@ -10,9 +10,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "the protocol is in host order; only little-endian is in use");
 
+using Op = StoreOperation;
+
 // k: a key, v: a value, n: a 64-bit number, m: a 32-bit number, L: a list of keys, P: a list of keys with values.
 std::string_view shape_of(StoreOperation operation) {
-    using Op = StoreOperation;
     switch (operation) {
         case Op::set:
         case Op::append:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/devices/system_files.hpp"
 
+#include "core/error.hpp"
 #include "runtime/os/unique_fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
@@ -28,7 +28,7 @@ bool regular(int fd) {
 }
 
 std::string why_not_open() {
-    return errno == ENOENT || errno == ENOTDIR ? "not there" : std::strerror(errno);
+    return errno == ENOENT || errno == ENOTDIR ? "not there" : error_text(errno);
 }
 
 std::optional<std::string> read_all(int fd) {
@@ -72,7 +72,7 @@ std::optional<std::string> read_small_file(const std::string& path, std::string*
         why = "not a regular file";
     } else {
         text = read_all(fd.get());
-        if (!text) why = std::strerror(errno);
+        if (!text) why = error_text(errno);
     }
     if (problem) *problem = why;
     return text;

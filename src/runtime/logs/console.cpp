@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/logs/console.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <poll.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace cpprun {
@@ -63,7 +63,7 @@ void Console::consume(std::size_t bytes) {
 std::string Console::fail(int error) {
     failed_ = true;
     consume(buffer_.size() - begin_);
-    return "cannot write the workers' output to " + name_ + " any more: " + std::generic_category().message(error) +
+    return "cannot write the workers' output to " + name_ + " any more: " + error_text(error) +
            "; the log files hold all of it and the job goes on";
 }
 

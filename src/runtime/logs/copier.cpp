@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/logs/copier.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -27,10 +29,6 @@ constexpr auto portion_time = 1ms;
 /// How soon after a write, and how often, to look whether the disk is full.
 constexpr auto disk_check_delay = 200ms;
 constexpr auto disk_check_interval = 1s;
-
-std::string reason(int error) {
-    return std::generic_category().message(error);
-}
 
 std::uint64_t size_of(int file) {
     struct stat status {};
@@ -204,7 +202,7 @@ void Copier::copy_some(Followed& followed) {
     const ssize_t bytes = ::pread(followed.file.get(), chunk_.data(), wanted, static_cast<off_t>(followed.offset));
     if (bytes < 0 && errno == EINTR) return;
     if (bytes < 0) {
-        report_once(followed.stream.path, "cannot read " + followed.stream.path + ": " + reason(errno));
+        report_once(followed.stream.path, "cannot read " + followed.stream.path + ": " + error_text(errno));
         followed.dirty = false;
         if (followed.limit) followed.limit = followed.offset;
         return;
@@ -315,7 +313,7 @@ void Copier::write_filtered(const Followed& followed) {
     filtered_text_.clear();
     if (error == 0) return;
     const std::string file = followed.stream.stream == Std::err ? "filtered_stderr.log" : "filtered_stdout.log";
-    report_once(file, "cannot write " + file + ": " + reason(error) + "; lines are missing there, the job goes on");
+    report_once(file, "cannot write " + file + ": " + error_text(error) + "; lines are missing there, the job goes on");
 }
 
 void Copier::write_consoles() {

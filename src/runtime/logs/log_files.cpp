@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/logs/log_files.hpp"
 
+#include "core/error.hpp"
 #include "core/logs/log_layout.hpp"
 
 #include <algorithm>
@@ -17,10 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string reason(int error) {
-    return std::generic_category().message(error);
-}
-
 /// What the user can only put right by another --log-dir, against what may be over in a minute.
 bool is_wrong_directory(int error) {
     return error == EACCES || error == EPERM || error == EROFS || error == ENOTDIR || error == EEXIST ||
@@ -28,7 +25,7 @@ bool is_wrong_directory(int error) {
 }
 
 Error cannot_make(const std::string& path, int error) {
-    const std::string message = "cannot make the log directory " + path + ": " + reason(error);
+    const std::string message = "cannot make the log directory " + path + ": " + error_text(error);
     return is_wrong_directory(error) ? usage_error(message, "--log-dir names another one") : failure(message);
 }
 
@@ -86,7 +83,7 @@ Result<void> make_given_base(const std::string& path) {
 Result<UniqueFd> open_log(const std::string& path) {
     // O_APPEND: a worker's shell that writes to /dev/stdout opens, and truncates, the file a second time.
     UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
-    if (!file) return failure("cannot make the log file " + path + ": " + reason(errno));
+    if (!file) return failure("cannot make the log file " + path + ": " + error_text(errno));
     return file;
 }
 

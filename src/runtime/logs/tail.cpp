@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/logs/tail.hpp"
 
+#include "core/error.hpp"
 #include "runtime/logs/copier.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <map>
 #include <pthread.h>
-#include <system_error>
 
 namespace cpprun {
 
@@ -61,7 +61,7 @@ void Tail::start_thread() {
 
 Result<void> Tail::add_stream(TailStream stream) {
     UniqueFd file(::open(stream.path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) return failure("cannot read the log " + stream.path + ": " + std::generic_category().message(errno));
+    if (!file) return failure("cannot read the log " + stream.path + ": " + error_text(errno));
     if (!thread_.joinable()) start_thread();
     copier_->send(Copier::Follow{.stream = std::move(stream), .file = std::move(file)});
     return boost::outcome_v2::success();

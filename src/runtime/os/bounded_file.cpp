@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/os/bounded_file.hpp"
 
+#include "core/error.hpp"
 #include "runtime/os/unique_fd.hpp"
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@ namespace cpprun {
 namespace {
 
 Error from_errno(const std::string& what, const std::string& path) {
-    return failure(what + " " + path + ": " + std::strerror(errno));
+    return failure(what + " " + path + ": " + error_text(errno));
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/process/agent_guard.hpp"
 
+#include "core/error.hpp"
+
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <string>
@@ -99,11 +100,11 @@ void tell(const UniqueFd& channel, const Message& message) {
 Result<std::unique_ptr<AgentGuard>> AgentGuard::start() {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-        return failure(std::string("no channel to a guard: ") + std::strerror(errno));
+        return failure("no channel to a guard: " + error_text(errno));
     UniqueFd ours(ends[0]);
     UniqueFd theirs(ends[1]);
     const pid_t pid = ::fork();
-    if (pid < 0) return failure(std::string("no process for a guard: ") + std::strerror(errno));
+    if (pid < 0) return failure("no process for a guard: " + error_text(errno));
     if (pid == 0) guard_main(theirs.get());
     return std::unique_ptr<AgentGuard>(new AgentGuard(pid, std::move(ours)));
 }

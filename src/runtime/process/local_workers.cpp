@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/process/local_workers.hpp"
 
+#include "core/error.hpp"
+
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fstream>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -44,7 +45,7 @@ Result<void> LocalWorkers::watch() {
         if (worker->pidfd) continue;
         const int fd = open_pidfd(worker->pid);
         if (fd < 0) {
-            const std::string reason = std::strerror(errno);
+            const std::string reason = error_text(errno);
             for (auto unseen = worker; unseen != workers_.end(); ++unseen) {
                 ::kill(-unseen->pid, SIGKILL);
                 ::waitpid(unseen->pid, nullptr, 0);

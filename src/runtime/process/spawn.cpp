@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/process/spawn.hpp"
 
+#include "core/error.hpp"
 #include "runtime/os/unique_fd.hpp"
 
 #include <boost/asio/execution.hpp>
@@ -11,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
@@ -131,7 +131,7 @@ class ChildSetup {
 };
 
 Error spawn_error(const std::string& executable, int error) {
-    const std::string reason = std::strerror(error);
+    const std::string reason = error_text(error);
     if (error == ENOENT)
         return {ErrorKind::not_found, "cannot execute " + executable + ": " + reason,
                 "if the file is there, the interpreter that its first line names is missing"};
@@ -163,8 +163,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     environment.push_back(nullptr);
 
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-        return failure(std::string("cannot make a pipe: ") + std::strerror(errno));
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failure("cannot make a pipe: " + error_text(errno));
     const UniqueFd read_end(ends[0]);
     UniqueFd write_end(ends[1]);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/rendezvous/name_lookup.hpp"
 
+#include "core/error.hpp"
+#include "runtime/rendezvous/as_result.hpp"
 #include "runtime/store/name_question.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -18,8 +19,6 @@ namespace {
 
 using boost::asio::ip::tcp;
 using Endpoints = std::vector<tcp::endpoint>;
-
-constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 tcp::endpoint endpoint_of(const SocketAddress& address, std::uint16_t port) {
     tcp::endpoint endpoint;
@@ -39,7 +38,7 @@ boost::asio::awaitable<Result<Endpoints>> look_up(boost::asio::any_io_executor e
     if (!question->answered()) {
         // One of its own for the executor, which closes it.
         const int own_end = ::dup(question->descriptor());
-        if (own_end < 0) co_return failure("the name '" + host + "' cannot be asked for: " + std::strerror(errno));
+        if (own_end < 0) co_return failure("the name '" + host + "' cannot be asked for: " + error_text(errno));
         boost::asio::posix::stream_descriptor answered(executor, own_end);
         boost::asio::steady_timer timer(executor, deadline);
         co_await (answered.async_wait(boost::asio::posix::stream_descriptor::wait_read, as_result) ||

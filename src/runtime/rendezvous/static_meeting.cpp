@@ -28,7 +28,6 @@ constexpr milliseconds others_leave_max{3'000};
 constexpr milliseconds lost_agent_grace{1'000};
 constexpr seconds host_asked_every{5};
 constexpr std::size_t peers_max = 100'000;
-constexpr std::size_t message_bytes_max = 4096;
 constexpr const char* live_prefix = "cpprun/live/static/";
 
 Json parse(const std::string& text) {

@@ -3,10 +3,10 @@
 
 #include "core/store/backoff.hpp"
 #include "core/store/wire_codec.hpp"
+#include "runtime/rendezvous/as_result.hpp"
 #include "runtime/rendezvous/name_lookup.hpp"
 #include "runtime/store/stream_socket.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -31,7 +31,6 @@ using Op = StoreOperation;
 using std::chrono::milliseconds;
 using namespace boost::asio::experimental::awaitable_operators;
 
-constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 constexpr std::size_t reply_bytes_max = std::size_t{64} << 20U;
 constexpr milliseconds first_pause{50};
 constexpr milliseconds longest_pause{2'000};

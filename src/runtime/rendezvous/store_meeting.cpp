@@ -8,8 +8,8 @@
 #include "runtime/agent/listen_options.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/host_name.hpp"
+#include "runtime/rendezvous/as_result.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
@@ -26,12 +26,10 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 constexpr std::chrono::seconds first_word{3};
 constexpr std::chrono::seconds next_words{10};
 constexpr milliseconds reply_timeout{5'000};
 constexpr const char* host_key = "cpprun/host";
-constexpr std::size_t message_bytes_max = 4096;
 // The bounds of --silent-after, and what a cpprun without that option waits.
 constexpr std::int64_t silent_min_ms = 1'000;
 constexpr std::int64_t silent_max_ms = 3'600'000;

@@ -25,6 +25,9 @@
 
 namespace cpprun {
 
+/// Of a message between agents; a longer one is none.
+inline constexpr std::size_t message_bytes_max = 4096;
+
 class StoreMeeting : public JobMeeting {
   public:
     ~StoreMeeting() override;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/store/listener.hpp"
 
+#include "core/error.hpp"
 #include "runtime/store/address.hpp"
 #include "runtime/store/port_owner.hpp"
 
@@ -10,7 +11,6 @@
 #include <netinet/tcp.h>
 #include <optional>
 #include <sys/socket.h>
-#include <system_error>
 
 namespace cpprun {
 namespace {
@@ -24,16 +24,8 @@ struct Place {
     bool optional = false;       // left out without a word where the machine lacks the family or the address
 };
 
-std::string error_text(int error) {
-    return std::generic_category().message(error);
-}
-
 bool is_lacking(int error) {
     return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT || error == EPFNOSUPPORT;
-}
-
-void set_option(int fd, int level, int option, int value) {
-    setsockopt(fd, level, option, &value, sizeof value);
 }
 
 // Accepted sockets inherit all of these, so that a connection costs no further call.

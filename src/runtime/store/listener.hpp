@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/error.hpp"
-#include "core/port_range.hpp"
+#include "core/store/port_range.hpp"
 #include "runtime/store/socket_fd.hpp"
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 // The one owner of a descriptor of the store's: a socket, an epoll set, an event counter.
 #pragma once
 
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
@@ -30,5 +31,10 @@ class SocketFd {
   private:
     int fd_ = -1;
 };
+
+/// A socket option that can be done without: whether it was taken is not asked.
+inline void set_option(int fd, int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+}
 
 }  // namespace cpprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/store/stream_socket.hpp"
 
+#include "core/error.hpp"
 #include "runtime/store/name_question.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <system_error>
 
 namespace cpprun {
 namespace {
@@ -22,10 +22,6 @@ using Clock = std::chrono::steady_clock;
 using Kind = StoreFailure::Kind;
 
 constexpr std::size_t read_ahead = std::size_t{64} << 10U;
-
-std::string error_text(int error) {
-    return std::generic_category().message(error);
-}
 
 int milliseconds_left(SteadyTime deadline) {
     const auto now = Clock::now();
@@ -46,10 +42,6 @@ bool await(int fd, short events, SteadyTime deadline) {
 
 bool never_helps(int error) {
     return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EACCES || error == EPERM || error == EINVAL;
-}
-
-void set_option(int fd, int level, int option, int value) {
-    setsockopt(fd, level, option, &value, sizeof value);
 }
 
 // Returns 0 or errno.

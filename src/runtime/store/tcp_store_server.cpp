@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/store/tcp_store_server.hpp"
 
+#include "core/error.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace cpprun {
@@ -31,10 +32,6 @@ constexpr std::uint64_t wake_tag = UINT32_MAX;
 
 std::uint64_t tag_of(int fd, std::uint32_t serial) {
     return (std::uint64_t{serial} << 32U) | static_cast<std::uint32_t>(fd);
-}
-
-std::string error_text(int error) {
-    return std::generic_category().message(error);
 }
 
 // The three calls that a request costs, past the C library's functions of these names: those are points where a thread

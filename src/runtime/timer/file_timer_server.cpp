@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/timer/file_timer_server.hpp"
 
+#include "core/error.hpp"
 #include "runtime/os/unique_fd.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -15,7 +16,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ Result<void> remove_old(const std::string& path) {
     if (::lstat(path.c_str(), &status) != 0) return boost::outcome_v2::success();
     if (!S_ISFIFO(status.st_mode)) return cannot("cannot create", path, "something that is no FIFO is there");
     if (status.st_uid != ::geteuid()) return cannot("cannot create", path, "another user's FIFO is there");
-    if (::unlink(path.c_str()) != 0) return cannot("cannot replace", path, std::strerror(errno));
+    if (::unlink(path.c_str()) != 0) return cannot("cannot replace", path, error_text(errno));
     return boost::outcome_v2::success();
 }
 
@@ -49,11 +49,11 @@ Result<void> remove_old(const std::string& path) {
 /// writing never finds that nobody reads.
 Result<UniqueFd> make_fifo(const std::string& path) {
     BOOST_OUTCOME_TRY(remove_old(path));
-    if (::mkfifo(path.c_str(), 0600) != 0) return cannot("cannot create", path, std::strerror(errno));
+    if (::mkfifo(path.c_str(), 0600) != 0) return cannot("cannot create", path, error_text(errno));
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
     if (!fd || ::fstat(fd.get(), &status) != 0) {
-        const std::string why = std::strerror(errno);
+        const std::string why = error_text(errno);
         ::unlink(path.c_str());
         return cannot("cannot open", path, why);
     }
