@@ -5,7 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <mutex>
 #include <string>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace cpprun {
@@ -23,6 +26,38 @@ spdlog::logger& logger() {
         return made;
     }();
     return instance;
+}
+
+/// A terminal that can take back what stands on its last line.
+bool stderr_is_terminal() {
+    static const bool answer = [] {
+        const char* kind = std::getenv("TERM");
+        return ::isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+    }();
+    return answer;
+}
+
+std::size_t terminal_width() {
+    winsize size{};
+    return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+void write_to_stderr(std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t put = ::write(STDERR_FILENO, text.data(), text.size());
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return;
+        text.remove_prefix(static_cast<std::size_t>(put));
+    }
+}
+
+/// The store's thread says things too.
+std::recursive_mutex mutex;
+bool waiting_is_shown = false;
+
+void take_away_waiting() {
+    if (!std::exchange(waiting_is_shown, false)) return;
+    write_to_stderr("\r\x1b[K");
 }
 
 spdlog::level::level_enum as_spdlog(LogLevel level) {
@@ -58,6 +93,8 @@ void set_log_level(std::string_view level) {
 void log(LogLevel level, std::string_view text, bool always) {
     const spdlog::level::level_enum wanted = as_spdlog(level);
     if (!always && wanted < lowest_shown) return;
+    const std::scoped_lock lock(mutex);
+    take_away_waiting();
     while (true) {
         const std::size_t end = text.find('\n');
         logger().log(wanted, "{}", text.substr(0, end));
@@ -66,16 +103,32 @@ void log(LogLevel level, std::string_view text, bool always) {
     }
 }
 
-void print_to_stderr(std::string_view text) {
-    std::string line(text);
-    line += '\n';
-    std::size_t done = 0;
-    while (done < line.size()) {
-        const ssize_t put = ::write(STDERR_FILENO, line.data() + done, line.size() - done);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return;
-        done += static_cast<std::size_t>(put);
+void log_waiting(std::string_view text) {
+    if (!stderr_is_terminal()) {
+        log(LogLevel::warning, text, true);
+        return;
     }
+    const std::scoped_lock lock(mutex);
+    std::string line = "cpprun: " + std::string(text);
+    // A line that wraps could not be taken back. Bytes for columns: what is cut is no more than a host's odd name.
+    if (const std::size_t width = terminal_width(); line.size() >= width) line.resize(width - 1);
+    write_to_stderr("\r" + line + "\x1b[K");
+    waiting_is_shown = true;
+}
+
+void end_waiting() {
+    const std::scoped_lock lock(mutex);
+    take_away_waiting();
+}
+
+std::chrono::milliseconds waiting_pace() {
+    return std::chrono::seconds(stderr_is_terminal() ? 1 : 10);
+}
+
+void print_to_stderr(std::string_view text) {
+    const std::scoped_lock lock(mutex);
+    take_away_waiting();
+    write_to_stderr(std::string(text) + '\n');
 }
 
 }  // namespace cpprun

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/agent/agent_events.hpp"
+#include "runtime/diagnostics.hpp"
 
 #include <chrono>
 #include <functional>
@@ -39,6 +40,7 @@ class JobMeeting {
 
   protected:
     void post(AgentEvent event) const {
+        end_waiting();
         if (post_) post_(std::move(event));
     }
     void extend_lease(std::chrono::steady_clock::time_point until) const {

@@ -1011,7 +1011,7 @@ awaitable<void> C10dMeeting::show_progress() {
     milliseconds patience{3'000};
     for (;;) {
         co_await pause(patience);
-        patience = milliseconds(10'000);
+        patience = waiting_pace();
         if (ended() || serial != serial_ || in_round_) co_return;
         const JoinProgress progress = led_ ? led_progress_ : machine_.progress(me_, now());
         if (progress.spare) {
@@ -1032,7 +1032,7 @@ awaitable<void> C10dMeeting::show_progress() {
                               terminal_safe(fmt::format("{}", fmt::join(progress.nodes, ", "))));
         if (progress.last_call) text += fmt::format("; last call ends in {} s", progress.last_call->count() / 1000);
         if (progress.gives_up_in) text += fmt::format("; gives up in {} s", progress.gives_up_in->count() / 1000);
-        log(LogLevel::warning, text, true);
+        log_waiting(text);
     }
 }
 

@@ -28,6 +28,8 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds first_word{3};
 constexpr std::chrono::seconds next_words{10};
+// Of more nodes nobody wants to read who is missing, and to ask for each would cost the store the square of them.
+constexpr int asked_one_by_one_max = 64;
 constexpr milliseconds reply_timeout{5'000};
 constexpr const char* host_key = "cpprun/host";
 // The bounds of --silent-after, and what a cpprun without that option waits.
@@ -42,7 +44,7 @@ class Patience {
         const auto now = Clock::now();
         if (now < next_ && (!at_once || has_spoken_)) return false;
         has_spoken_ = true;
-        next_ = now + next_words;
+        next_ = now + waiting_pace();
         return true;
     }
 
@@ -168,10 +170,8 @@ StoreMeeting::Async<std::shared_ptr<StoreLink>> StoreMeeting::open_link(Millisec
         const bool at_once = problem.find("does not resolve") != std::string::npos;
         if (ended() || !patience->time_to_speak(at_once)) return;
         const auto left = std::chrono::duration_cast<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
-        log(LogLevel::warning,
-            fmt::format("waiting for the store at {}:{} ({}); {} s left", rendezvous().host,
-                        rendezvous().port.value_or(0), problem, left.count()),
-            true);
+        log_waiting(fmt::format("waiting for the store at {}:{} ({}); {} s left", rendezvous().host,
+                                rendezvous().port.value_or(0), problem, left.count()));
     };
     auto link = std::make_shared<StoreLink>(executor_, std::move(settings));
     const auto connected = co_await link->connect();
@@ -251,8 +251,8 @@ StoreMeeting::Async<std::vector<int>> StoreMeeting::wait_for_all(
         if (Clock::now() >= deadline) co_return missing;
         if (ended()) co_return failure("the run has ended");
         const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
-        log(LogLevel::warning, fmt::format("{}; {} s left", waiting_for(missing), seconds.count()), true);
-        slice = next_words;
+        log_waiting(fmt::format("{}; {} s left", waiting_for(missing), seconds.count()));
+        slice = keys.size() > asked_one_by_one_max ? next_words : waiting_pace();
     }
 }
 
@@ -362,19 +362,27 @@ StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
             deadline = Clock::time_point::max();
         }
         if (ended()) co_return failure("the run has ended");
-        std::vector<int> missing;
-        for (int rank = 0; rank < group_world_size; ++rank) {
-            const auto there = co_await link->check(done_prefix + std::to_string(rank));
-            if (!there) co_return as_error(there.error());
-            if (!there.value()) missing.push_back(rank);
+        std::string text;
+        if (group_world_size <= asked_one_by_one_max) {
+            std::vector<int> missing;
+            for (int rank = 0; rank < group_world_size; ++rank) {
+                const auto there = co_await link->check(done_prefix + std::to_string(rank));
+                if (!there) co_return as_error(there.error());
+                if (!there.value()) missing.push_back(rank);
+            }
+            text = "this node has ended well; " + waiting_for(missing);
+        } else {
+            const auto here = co_await link->add(members, 0);
+            if (!here) co_return as_error(here.error());
+            text = fmt::format("this node has ended well; waiting for {} of {} nodes", group_world_size - here.value(),
+                               group_world_size);
         }
-        std::string text = "this node has ended well; " + waiting_for(missing);
         if (deadline != Clock::time_point::max()) {
             const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
             text += fmt::format("; {} s left", seconds.count());
         }
-        log(LogLevel::warning, text, true);
-        slice = next_words;
+        log_waiting(text);
+        slice = group_world_size > asked_one_by_one_max ? next_words : waiting_pace();
     }
 }
 
