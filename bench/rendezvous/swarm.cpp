@@ -10,6 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -53,13 +54,22 @@ double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// What the host's store says: at its end, how many requests there were.
+void tell(int nodes, const std::string& line) {
+    fmt::print("{} host's {}\n", nodes, line);
+    std::fflush(stdout);
+}
+
 /// The host's process: serves until it is told to end by its standard input.
 int serve(int nodes, std::uint16_t port) {
     boost::asio::io_context io(1);
     LaunchConfig config = config_for(nodes, port);
     config.rendezvous.conf["is_host"] = "1";
     const HostFacts facts = facts_for(0);
-    C10dMeeting host(config, facts, io.get_executor(), {});
+    boost::asio::signal_set end(io, SIGTERM);
+    end.async_wait([&io](const boost::system::error_code& /*error*/, int /*signo*/) { io.stop(); });
+    C10dMeeting host(config, facts, io.get_executor(),
+                     [nodes](StoreLogLevel, const std::string& line) { tell(nodes, line); });
     host.attach([&](AgentEvent event) {
         if (std::holds_alternative<MembershipChanged>(event)) host.join(JoinRound{});
     });
@@ -69,16 +79,22 @@ int serve(int nodes, std::uint16_t port) {
 }
 
 /// A store that no agent hosts, as torchrun's is to cpprun's agents.
-int serve_plain(std::uint16_t port) {
+int serve_plain(int nodes, std::uint16_t port) {
     ListenSpec spec;
     spec.port = port;
     spec.bind_addresses = {"127.0.0.1"};
-    const auto store = StoreHost::start(spec, {});
+    sigset_t end;
+    sigemptyset(&end);
+    sigaddset(&end, SIGTERM);
+    sigprocmask(SIG_BLOCK, &end, nullptr);
+    const auto store = StoreHost::start(spec, [nodes](StoreLogLevel, const std::string& line) { tell(nodes, line); });
     if (!store) {
         fmt::print(stderr, "swarm: {}\n", store.error().message);
         return 1;
     }
-    for (;;) ::pause();
+    int signo = 0;
+    ::sigwait(&end, &signo);
+    return 0;
 }
 
 int swarm(int nodes, std::uint16_t port, bool restart, bool plain) {
@@ -138,9 +154,9 @@ int main(int argc, char** argv) {
     raise_descriptor_limit();
     const pid_t host = ::fork();
     if (host == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (host == 0) return plain ? serve_plain(port) : serve(nodes, port);
+    if (host == 0) return plain ? serve_plain(nodes, port) : serve(nodes, port);
     const int status = swarm(nodes, port, restart, plain);
-    ::kill(host, SIGKILL);
+    ::kill(host, SIGTERM);
     rusage used{};
     int ended = 0;
     ::wait4(host, &ended, 0, &used);

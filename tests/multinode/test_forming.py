@@ -168,6 +168,76 @@ def test_B77_a_name_that_does_not_resolve_is_said_at_once(network, job, backend)
     assert agent.wait(3) != 0
 
 
+@kinds("cc")
+def test_B73_an_alias_of_the_endpoints_host_is_known_as_such(network, job, kinds):
+    hosts = network.add_hosts("node1", "node2")
+    for host in hosts:
+        host.know([*network.names(), (hosts[0].address, "service.cluster")])
+    for host in hosts:
+        job.c10d("cpprun", host, "--rdzv-endpoint=service.cluster:29400", env={"LOGLEVEL": "INFO"})
+    workers = job.wait_for_workers(*hosts)
+    run_together(workers)
+    assert workers[0].master[0] != "service.cluster"
+    job.finish()
+    assert job.wait() == [0, 0], job.agents
+    assert f"this node is the host because service.cluster resolves to {hosts[0].address}, which is here" in \
+        job.agents[0].stderr, job.agents
+
+
+@kinds("cc")
+def test_B73_an_address_that_nobody_here_has_is_said_and_is_host_overrides_it(network, job, kinds):
+    hosts = network.add_hosts("node1", "node2")
+    elsewhere = "--rdzv-endpoint=203.0.113.7:29400"
+    agent = job.c10d("cpprun", hosts[0], elsewhere)
+    agent.wait_for_line("waiting for the store at 203[.]0[.]113[.]7:29400 .*this node is not the host because "
+                        "no interface here has the address 203[.]0[.]113[.]7", 20)
+    agent.send(15)
+    assert agent.wait(20) == 1
+    job.agents.clear()
+    # As behind a service whose address leads to the host.
+    hosts[1].run("ip", "route", "add", "203.0.113.7/32", "via", hosts[0].address)
+    hosts[0].run("nft", "-f", "-", text="table ip service {\nchain in { type nat hook prerouting priority dstnat; "
+                                        f"ip daddr 203.0.113.7 dnat to {hosts[0].address}; }}\n}}\n")
+    job.c10d("cpprun", hosts[0], elsewhere, conf="is_host=1")
+    job.c10d("cpprun", hosts[1], elsewhere, conf="is_host=0")
+    run_together(job.wait_for_workers(*hosts))
+    job.finish()
+    assert job.wait() == [0, 0], job.agents
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_B90_addresses_that_were_given_are_not_turned_into_names(network, job, backend):
+    hosts = network.add_hosts("node1", "node2")
+    for host in hosts:
+        host.know([(hosts[0].address, "fake-host"), (hosts[1].address, "fake-peer")])
+    for rank, host in enumerate(hosts):
+        if backend == "static":
+            job.static("cpprun", host, rank, env={"LOGLEVEL": "DEBUG"})
+        else:
+            job.c10d("cpprun", host, env={"LOGLEVEL": "DEBUG"})
+    workers = job.wait_for_workers(*hosts)
+    run_together(workers)
+    assert workers[0].master[0] in (hosts[0].address, hosts[1].address)
+    job.finish()
+    assert job.wait() == [0, 0], job.agents
+    assert not re.search("fake-(host|peer)", "".join(agent.stderr + agent.stdout for agent in job.agents)), job.agents
+
+
+def test_B85_nodes_of_one_c10d_run_that_want_other_sizes_are_refused(network, job):
+    hosts = network.add_hosts("node1", "node2", "node3")
+    first = job.c10d("cpprun", hosts[0], nodes="2")
+    with job.store():
+        pass
+    other = job.c10d("cpprun", hosts[1], nodes="3")
+    assert other.wait(30) == 1, other
+    assert re.search("node1.*--nnodes=2:2, and this node with 3:3", other.stderr), other
+    job.agents.remove(other)
+    job.c10d("cpprun", hosts[2], nodes="2")
+    run_together(job.wait_for_workers(hosts[0], hosts[2]))
+    job.finish()
+    assert job.wait() == [0, 0], (first, job.agents)
+
+
 @pytest.mark.parametrize("nodes", ["1", "1:2"])
 def test_B69_two_runs_on_one_endpoint_do_not_harm_each_other(network, job, tmp_path, nodes):
     host = network.add_host("node1")

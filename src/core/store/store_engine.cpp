@@ -70,6 +70,7 @@ std::optional<std::int64_t> parse_counter(std::string_view text) {
 
 const char* StoreEngine::apply(StoreClientState& client, const StoreRequest& request, ReplyBuffer& reply,
                                StoreDelivery& delivery) {
+    ++requests_;
     if (has_rules_) note_intent(client, request);
     switch (request.operation) {
         case Op::set:

@@ -89,6 +89,8 @@ class StoreEngine {
     void clear_but(const std::vector<std::string>& prefixes);
 
     std::size_t number_of_keys() const { return values_.size(); }
+    /// That clients have made so far.
+    std::uint64_t requests() const { return requests_; }
     /// Keys that somebody waits for.
     std::size_t awaited_keys() const { return waiting_.size(); }
 
@@ -135,6 +137,7 @@ class StoreEngine {
     MemoryCount& memory_;
     std::size_t memory_bytes_max_;
     StoreRules rules_;
+    std::uint64_t requests_ = 0;
     bool has_rules_;
     ByKey<Blob> values_;
     ByKey<std::deque<Blob>> queues_;

@@ -29,6 +29,7 @@ class C10dMeeting final : public StoreMeeting {
     void opened() override;
     void join_again() override;
     boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) override;
+    std::string why_not_host() const override { return hosted() == nullptr ? choice_.reason : std::string(); }
     Async<void> refuse_other_run();
     Async<void> introduce();
     boost::asio::awaitable<void> hear_news();

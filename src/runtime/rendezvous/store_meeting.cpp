@@ -170,8 +170,13 @@ StoreMeeting::Async<std::shared_ptr<StoreLink>> StoreMeeting::open_link(Millisec
         const bool at_once = problem.find("does not resolve") != std::string::npos;
         if (ended() || !patience->time_to_speak(at_once)) return;
         const auto left = std::chrono::duration_cast<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
-        log_waiting(fmt::format("waiting for the store at {}:{} ({}); {} s left", rendezvous().host,
-                                rendezvous().port.value_or(0), problem, left.count()));
+        const std::string why = why_not_host();
+        log_waiting(fmt::format("waiting for the store at {}:{} ({}{}); {} s left", rendezvous().host,
+                                rendezvous().port.value_or(0), problem,
+                                why.empty() || problem.find(why) != std::string::npos
+                                    ? std::string()
+                                    : "; this node is not the host because " + why,
+                                left.count()));
     };
     auto link = std::make_shared<StoreLink>(executor_, std::move(settings));
     const auto connected = co_await link->connect();

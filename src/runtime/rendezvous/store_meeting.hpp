@@ -55,6 +55,10 @@ class StoreMeeting : public JobMeeting {
     /// Tells the others what they should know, within a bound; then calls `done`.
     virtual boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) = 0;
 
+    /// Why this node does not host the store, where that was a matter of choice: goes on after "this node is not the
+    /// host because ". Empty: nothing to say.
+    virtual std::string why_not_host() const { return {}; }
+
     /// The run cannot go on for this node.
     void fail(Error error);
 
@@ -79,6 +83,7 @@ class StoreMeeting : public JobMeeting {
     Result<void> host_store(ListenSpec spec);
     ListenSpec agents_listen_spec() const;
     StoreHost* hosted() { return store_.get(); }
+    const StoreHost* hosted() const { return store_.get(); }
     void close_store() { store_.reset(); }
     /// The link that only waits for news.
     std::shared_ptr<StoreLink> watch() const { return watch_; }

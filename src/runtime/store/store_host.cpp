@@ -136,6 +136,8 @@ Result<std::unique_ptr<StoreHost>> StoreHost::start(const ListenSpec& spec, Stor
 StoreHost::~StoreHost() {
     for (const auto& loop : parts_->loops) loop->stop();
     parts_->threads.clear();
+    parts_->shared.complaints.say(StoreLogLevel::debug,
+                                  "store: " + std::to_string(statistics().requests) + " requests were answered");
 }
 
 std::uint16_t StoreHost::port() const {
@@ -182,7 +184,7 @@ std::size_t StoreHost::remove(const std::vector<std::string>& keys) {
 StoreStatistics StoreHost::statistics() const {
     const std::scoped_lock lock(parts_->shared.engine_mutex);
     return {parts_->shared.connections, parts_->shared.engine.number_of_keys(), parts_->shared.engine.awaited_keys(),
-            parts_->shared.memory};
+            parts_->shared.memory, parts_->shared.engine.requests()};
 }
 
 }  // namespace cpprun

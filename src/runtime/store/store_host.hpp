@@ -63,6 +63,7 @@ struct StoreStatistics {
     std::size_t keys = 0;
     std::size_t awaited_keys = 0;  ///< keys that somebody waits for
     std::size_t memory_bytes = 0;  ///< by the store's own count
+    std::uint64_t requests = 0;    ///< that clients have made, since the store began
 };
 
 class StoreHost {
