@@ -104,6 +104,18 @@ Json stop_json(const StopConfig& config) {
             {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"}};
 }
 
+Json restart_json(const RestartConfig& config) {
+    const auto endings = [](const std::vector<ExitStatus>& list) {
+        Json texts = Json::array();
+        for (const ExitStatus& status : list) texts.push_back(exit_status_text(status));
+        return texts;
+    };
+    return {{"never_on", endings(config.never_on)},       {"free_on", endings(config.free_on)},
+            {"min_uptime", seconds(config.min_uptime)},   {"backoff_first", seconds(config.backoff_first)},
+            {"backoff_max", seconds(config.backoff_max)}, {"window_restarts", config.window_restarts},
+            {"window", seconds(config.window)},           {"budget_renewed_after", seconds(config.renewed_after)}};
+}
+
 Json notices_json(const std::vector<Notice>& notices) {
     Json list = Json::array();
     for (const Notice& notice : notices)
@@ -120,6 +132,7 @@ std::string config_json(const LaunchRequest& request) {
                     {"program", program_json(config.program)},
                     {"logs", logs_json(config.logs)},
                     {"stop", stop_json(config.stop)},
+                    {"restart", restart_json(config.restart)},
                     {"store",
                      {{"served_by", config.worker_store == WorkerStore::agent ? "agent" : "rank0"},
                       {"only", config.store.only},

@@ -8,6 +8,8 @@
 #include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/resolve_rendezvous.hpp"
+#include "cli/resolve_restarts.hpp"
+#include "cli/split_list.hpp"
 #include "cli/wrong_value.hpp"
 #include "core/agent/signal_names.hpp"
 #include "core/devices/cpu_count.hpp"
@@ -41,16 +43,6 @@ bool variable_is_one(const Environment& environment, const char* name) {
     return value != nullptr && *value == "1";
 }
 
-std::vector<std::string_view> split_at_commas(std::string_view text) {
-    std::vector<std::string_view> parts;
-    for (std::size_t comma = text.find(','); comma != std::string_view::npos; comma = text.find(',')) {
-        parts.push_back(text.substr(0, comma));
-        text.remove_prefix(comma + 1);
-    }
-    parts.push_back(text);
-    return parts;
-}
-
 /// A list of texts between single commas; two commas stand for one within a text.
 std::vector<std::string> split_filters(std::string_view text) {
     std::vector<std::string> parts(1);
@@ -81,6 +73,7 @@ class Resolver {
         BOOST_OUTCOME_TRY(config_.rendezvous, resolve_rendezvous(raw_, nodes, host_, notices_));
         BOOST_OUTCOME_TRY(resolve_logs());
         BOOST_OUTCOME_TRY(resolve_stopping());
+        BOOST_OUTCOME_TRY(config_.restart, resolve_restarts(raw_));
         BOOST_OUTCOME_TRY(resolve_monitoring());
         BOOST_OUTCOME_TRY(resolve_devices());
         BOOST_OUTCOME_TRY(resolve_store());

@@ -3,6 +3,7 @@
 // sees a string that still needs parsing, and nothing changes it afterwards.
 #pragma once
 
+#include "core/agent/exit_status.hpp"
 #include "core/store/port_range.hpp"
 
 #include <chrono>
@@ -114,6 +115,18 @@ struct StopConfig {
     ExitCodePolicy exit_code = ExitCodePolicy::torchrun;
 };
 
+/// Rules for restarts beyond --max-restarts; at their defaults there are none.
+struct RestartConfig {
+    std::vector<ExitStatus> never_on;            ///< --no-restart-on
+    std::vector<ExitStatus> free_on;             ///< --free-restart-on: does not count against --max-restarts
+    std::chrono::milliseconds min_uptime{0};     ///< a worker that failed earlier than this is not restarted
+    std::chrono::milliseconds backoff_first{0};  ///< wait before the first restart
+    std::chrono::milliseconds backoff_max{0};    ///< bound of the doubling; not above `backoff_first`: no doubling
+    int window_restarts = 0;                     ///< at most so many restarts within `window`; 0: no bound
+    std::chrono::milliseconds window{0};
+    std::chrono::milliseconds renewed_after{0};  ///< an attempt that ran this long gives all restarts back; 0: never
+};
+
 /// The store that the workers connect to, as far as the command line decides; texts are not yet parsed.
 struct StoreConfig {
     bool only = false;                ///< --store-only: no agent, no workers, nothing but a store
@@ -128,6 +141,7 @@ struct LaunchConfig {
     ProgramConfig program;
     LogConfig logs;
     StopConfig stop;
+    RestartConfig restart;
     StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";   ///< --nproc-per-node as given

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,6 +22,7 @@ enum class AgentTimer {
     settle,   ///< ranks that fail together have had time to end by themselves
     grace,    ///< the stop signal has had its time: SIGKILL
     abandon,  ///< SIGKILL has had its time: what still lives cannot be killed
+    backoff,  ///< the wait before a restart is over
 };
 
 /// This node's place in one round of the job.
@@ -50,9 +52,11 @@ struct MembershipChanged {
     std::string reason;
 };
 
-/// Workers of another node have failed, and all nodes restart: as MembershipChanged, but a restart is spent.
+/// Workers of another node have failed, and all nodes restart: as MembershipChanged, but a restart is spent. `spent` is
+/// how many that node has spent by now, where it says so: it knows which ones were free.
 struct PeersRestart {
     std::string reason;
+    std::optional<int> spent = {};
 };
 
 /// The job is over, by no doing of this node's: a final failure elsewhere, or the store is gone.
@@ -84,6 +88,7 @@ struct WorkerExited {
     int local_rank = 0;
     ExitStatus status;
     WorkerFailure failure;
+    std::chrono::milliseconds now{0};  ///< steady time of the event
 };
 
 /// A worker is in uninterruptible sleep for longer than is allowed (contract 8.6).
@@ -118,6 +123,7 @@ struct JoinRound {
     };
     int restart_count = 0;
     Cause cause = Cause::start;
+    int spent = 0;  ///< restarts that count against --max-restarts, for the others to know
 };
 
 /// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or GroupStartFailed.

@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds fence_grace{2000};
 
 }  // namespace
 
-AgentMachine::AgentMachine(AgentSettings settings) : settings_(std::move(settings)) {}
+AgentMachine::AgentMachine(AgentSettings settings)
+    : settings_(std::move(settings)), policy_(settings_.restart, settings_.max_restarts) {}
 
 std::vector<AgentCommand> AgentMachine::start() {
     out_.clear();
@@ -37,14 +38,27 @@ void AgentMachine::begin_attempt(JoinRound::Cause cause) {
     state_ = State::joining;
     failures_.clear();
     workers_.assign(static_cast<std::size_t>(settings_.nproc), Worker{});
-    out_.emplace_back(JoinRound{restart_count_, cause});
+    out_.emplace_back(JoinRound{restart_count_, cause, policy_.spent()});
 }
 
 void AgentMachine::on(const RoundReady& event) {
     if (state_ != State::joining) return;
+    // Restarts that this node was not there for count as well: it has taken another one's place.
+    policy_.spend(std::max(0, event.place.restart_count - restart_count_));
     restart_count_ = event.place.restart_count;
+    place_ = event.place;
+    if (backoff_.count() == 0) {
+        start_group();
+        return;
+    }
+    state_ = State::waiting;
+    out_.emplace_back(ArmTimer{AgentTimer::backoff, backoff_});
+}
+
+void AgentMachine::start_group() {
+    backoff_ = {};
     state_ = State::starting;
-    out_.emplace_back(StartGroup{event.place});
+    out_.emplace_back(StartGroup{place_});
 }
 
 void AgentMachine::on(const JoinFailed& event) {
@@ -58,19 +72,20 @@ void AgentMachine::on(const MembershipChanged& event) {
 }
 
 void AgentMachine::on(const PeersRestart& event) {
+    peers_spent_ = event.spent;
     restart_with_others(StopReason::peers, event.reason);
 }
 
 // A failure of our own leads to the next round as well, and a stop by signal to none.
 void AgentMachine::restart_with_others(StopReason reason, const std::string& text) {
-    if (state_ != State::running && state_ != State::barrier) return;
+    if (state_ != State::running && state_ != State::barrier && state_ != State::waiting) return;
     say(Say::Level::warning, fmt::format("[{}] {}; will restart worker group", settings_.role, text), true);
     stop_workers(reason, SIGTERM);
 }
 
 void AgentMachine::on(const RunEnded& event) {
     error_ = event.error;
-    if (state_ == State::joining || state_ == State::barrier) {
+    if (without_workers()) {
         finish(RunResult::Outcome::ended_elsewhere);
         return;
     }
@@ -117,6 +132,7 @@ void AgentMachine::on(const GroupStartFailed& event) {
 }
 
 void AgentMachine::on(const WorkerExited& event) {
+    now_ = event.now;
     Worker& worker = workers_.at(static_cast<std::size_t>(event.local_rank));
     if (!worker.alive) return;
     worker.alive = false;
@@ -148,12 +164,14 @@ void AgentMachine::on(const WorkerStuck& event) {
 
 void AgentMachine::on(const SignalReceived& event) {
     const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
-    if (state_ == State::joining || state_ == State::barrier) {
+    if (without_workers()) {
         received_signal_ = event.signo;
         received_handled_ = event.handled;
         say(Say::Level::warning,
             fmt::format("Received {} death signal, {}{}", event.signo,
-                        state_ == State::joining ? "leaving the rendezvous" : "no longer waiting for other nodes",
+                        state_ == State::joining   ? "leaving the rendezvous"
+                        : state_ == State::waiting ? "no longer waiting for the restart"
+                                                   : "no longer waiting for other nodes",
                         from),
             true);
         finish(RunResult::Outcome::signaled);
@@ -209,6 +227,8 @@ void AgentMachine::on(const TimerFired& event) {
         }
         may_restart_ = false;
         all_ended();
+    } else if (event.timer == AgentTimer::backoff && state_ == State::waiting) {
+        start_group();
     }
 }
 
@@ -253,7 +273,7 @@ void AgentMachine::kill_workers() {
 }
 
 void AgentMachine::all_ended() {
-    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
+    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         out_.emplace_back(CancelTimer{timer});
     if (!stopping()) {
         if (!failures_.empty()) {
@@ -281,6 +301,11 @@ void AgentMachine::all_ended() {
             break;
         case StopReason::peers:
             ++restart_count_;
+            if (peers_spent_) {
+                policy_.agree_on(*peers_spent_);
+            } else {
+                policy_.spend(1);
+            }
             break;
     }
     out_.emplace_back(ReleaseGroup{true});
@@ -295,17 +320,39 @@ void AgentMachine::attempt_failed() {
                         root.pid, settings_.binary_description),
             true);
     }
-    const int left = settings_.max_restarts - restart_count_;
-    if (!may_restart_ || left <= 0) {
+    if (!may_restart_) {
         finish(RunResult::Outcome::workers_failed);
         return;
     }
-    say(Say::Level::info, fmt::format("[{}] Worker group FAILED. {}/{} attempts left; will restart worker group",
-                                      settings_.role, left, settings_.max_restarts));
+    const RestartVerdict verdict = policy_.judge(failures_, now_);
+    if (!verdict.restart) {
+        if (policy_.has_rules())
+            say(Say::Level::warning,
+                fmt::format("[{}] Worker group FAILED; no restart: {}", settings_.role, verdict.reason), true);
+        finish(RunResult::Outcome::workers_failed);
+        return;
+    }
+    say_restart(verdict);
+    backoff_ = verdict.wait;
     say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
     out_.emplace_back(ReleaseGroup{true});
     ++restart_count_;
     begin_attempt(JoinRound::Cause::failure);
+}
+
+void AgentMachine::say_restart(const RestartVerdict& verdict) {
+    const std::string left = fmt::format("{}/{} attempts left", verdict.left, settings_.max_restarts);
+    if (!policy_.has_rules()) {
+        say(Say::Level::info,
+            fmt::format("[{}] Worker group FAILED. {}; will restart worker group", settings_.role, left));
+        return;
+    }
+    const std::string wait =
+        verdict.wait.count() == 0 ? "" : fmt::format(" in {:g} s", std::chrono::duration<double>(verdict.wait).count());
+    say(Say::Level::warning,
+        fmt::format("[{}] Worker group FAILED. {}; will restart worker group{}{}", settings_.role, left, wait,
+                    verdict.reason.empty() ? "" : ", for free: " + verdict.reason),
+        true);
 }
 
 void AgentMachine::finish(RunResult::Outcome outcome) {

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "core/agent/agent_events.hpp"
+#include "core/agent/restart_policy.hpp"
 #include "core/launch_config.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace cpprun {
 struct AgentSettings {
     int nproc = 1;
     int max_restarts = 0;
+    RestartConfig restart;
     std::string role = "default";
     std::string binary_description;  ///< "of binary: python3"
     std::chrono::milliseconds settle_time{30};
@@ -34,6 +37,7 @@ class AgentMachine {
   private:
     enum class State {
         joining,   ///< JoinRound was asked for
+        waiting,   ///< the round is complete; the workers are held back for a while
         starting,  ///< StartGroup was asked for
         running,   ///< workers run, none has failed
         settling,  ///< one has failed; the others may still fail by themselves
@@ -64,7 +68,12 @@ class AgentMachine {
     void on(const TimerFired& event);
 
     void begin_attempt(JoinRound::Cause cause);
+    void start_group();
     void restart_with_others(StopReason reason, const std::string& text);
+    /// Nobody has to be stopped before the run can end.
+    bool without_workers() const {
+        return state_ == State::joining || state_ == State::waiting || state_ == State::barrier;
+    }
     bool stopping() const { return state_ == State::stopping || state_ == State::killing; }
     void set_alive(const std::vector<int>& pids);
     void stop_workers(StopReason reason, int signo);
@@ -72,6 +81,7 @@ class AgentMachine {
     void kill_workers();
     void all_ended();
     void attempt_failed();
+    void say_restart(const RestartVerdict& verdict);
     void finish(RunResult::Outcome outcome);
     std::vector<int> alive() const;
     void say(Say::Level level, std::string text, bool always = false);
@@ -82,7 +92,12 @@ class AgentMachine {
     int stop_signal_ = 0;  ///< what the workers were sent
     int received_signal_ = 0;
     bool received_handled_ = true;
+    RestartPolicy policy_;
     int restart_count_ = 0;
+    std::chrono::milliseconds backoff_{0};  ///< how long the next start has to wait
+    RoundPlace place_;                      ///< of the round that is complete
+    std::optional<int> peers_spent_;        ///< what the node that caused the stop has spent
+    std::chrono::milliseconds now_{0};      ///< of the last event that had a time
     bool may_restart_ = true;
     Error error_;  ///< of a start that failed, or of a job that ended elsewhere
     std::vector<Worker> workers_;

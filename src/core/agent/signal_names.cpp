@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/agent/signal_names.hpp"
 
+#include "core/text/whole_number.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -37,6 +39,12 @@ std::optional<int> signal_number(std::string_view name) {
     for (const Row& row : aliases)
         if (row.second == name) return row.first;
     return std::nullopt;
+}
+
+std::optional<int> any_signal(std::string_view text) {
+    if (const auto number = whole_number<int>(text)) return *number >= 1 && *number <= 64 ? number : std::nullopt;
+    const auto number = signal_number(text);
+    return number ? number : signal_number("SIG" + std::string(text));
 }
 
 }  // namespace cpprun

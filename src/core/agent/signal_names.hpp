@@ -14,4 +14,7 @@ std::string signal_name(int signo);
 /// 15 for "SIGTERM"; nothing for names that Python does not know (lower case, "TERM", "15", "SIGBOGUS").
 std::optional<int> signal_number(std::string_view name);
 
+/// As options of our own take a signal: "SIGUSR1", "USR1" or a number from 1 to 64.
+std::optional<int> any_signal(std::string_view text);
+
 }  // namespace cpprun

@@ -25,6 +25,7 @@ AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
     settings.nproc = config.nproc_per_node;
     settings.max_restarts = config.max_restarts;
+    settings.restart = config.restart;
     settings.role = config.role;
     settings.binary_description = binary_description(config.program);
     settings.settle_time = config.stop.settle_time;
@@ -92,7 +93,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
       state_timer_(io) {
-    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
+    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
     if (parts_.guard != nullptr)
@@ -243,13 +244,14 @@ Result<void> AgentDriver::start_worker(int local_rank) {
 }
 
 WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
-    WorkerExited event{local_rank, status, {}};
+    const auto now = std::chrono::steady_clock::now();
+    WorkerExited event{
+        local_rank, status, {}, std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch())};
     if (status.success()) return event;
     WorkerFailure& failure = event.failure;
     failure.global_rank = place_.ranks.global_base + local_rank;
     failure.timestamp = std::time(nullptr);
-    failure.age =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - group_started_);
+    failure.age = std::chrono::duration_cast<std::chrono::milliseconds>(now - group_started_);
     const std::string& path = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     if (path.empty()) return event;
     const auto read = [&]() -> Result<std::optional<ErrorRecord>> {

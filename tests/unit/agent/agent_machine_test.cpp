@@ -459,5 +459,75 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
     }
 }
 
+TEST(AgentMachine, ARuleAgainstARestartIsSaidInOneLine) {
+    AgentSettings s = settings(1, 3);
+    s.restart.never_on = {ExitStatus::exited(2)};
+    Agent agent(s);
+    agent.started().exits(0, ExitStatus::exited(5)).started().exits(0, ExitStatus::exited(2));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED. 3/3 attempts left; will restart worker group"));
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED; no restart: exit:2 of local rank 0 is in "
+                                       "--no-restart-on"));
+}
+
+TEST(AgentMachine, ABackOffHoldsTheStartBackButNotTheRound) {
+    AgentSettings s = settings(1, 3);
+    s.restart.backoff_first = s.restart.backoff_max = 1500ms;
+    Agent agent(s);
+    agent.started().exits(0, ExitStatus::exited(5));
+    EXPECT_EQ(agent.all<JoinRound>().size(), 2U);
+    EXPECT_EQ(agent.all<StartGroup>().size(), 1U);
+    EXPECT_EQ(agent.all<ArmTimer>().back().timer, AgentTimer::backoff);
+    EXPECT_EQ(agent.all<ArmTimer>().back().after, 1500ms);
+    EXPECT_THAT(agent.said(),
+                Contains("[default] Worker group FAILED. 3/3 attempts left; will restart worker group in 1.5 s"));
+    agent.send(TimerFired{AgentTimer::backoff});
+    EXPECT_EQ(agent.all<StartGroup>().size(), 2U);
+    agent.started().exits(0, ok);
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::succeeded);
+}
+
+TEST(AgentMachine, WhileItWaitsForARestartEverythingIsHeard) {
+    AgentSettings s = settings(1, 3);
+    s.restart.backoff_first = s.restart.backoff_max = 1s;
+    const auto waiting = [&] {
+        Agent agent(s);
+        agent.started().exits(0, ExitStatus::exited(5));
+        return agent;
+    };
+    EXPECT_EQ(waiting().send(SignalReceived{SIGTERM, true, ""}).result()->outcome, RunResult::Outcome::signaled);
+    EXPECT_EQ(waiting().send(RunEnded{failure("over")}).result()->outcome, RunResult::Outcome::ended_elsewhere);
+    Agent agent = waiting();
+    agent.send(MembershipChanged{"Detected 1 new node"});
+    EXPECT_EQ(agent.all<JoinRound>().size(), 3U);
+    EXPECT_EQ(agent.all<ArmTimer>().back().timer, AgentTimer::backoff);
+    EXPECT_FALSE(agent.result());
+}
+
+TEST(AgentMachine, AFreeRestartIsAnAttemptMoreAndLeavesTheBudget) {
+    AgentSettings s = settings(1, 1);
+    s.restart.free_on = {ExitStatus::exited(84)};
+    Agent agent(s);
+    agent.started().exits(0, ExitStatus::exited(84)).started().exits(0, ExitStatus::exited(84));
+    EXPECT_EQ(agent.all<JoinRound>().back().restart_count, 2);
+    EXPECT_EQ(agent.all<JoinRound>().back().spent, 0);
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED. 1/1 attempts left; will restart worker group, "
+                                       "for free: exit:84 is in --free-restart-on"));
+    agent.started().exits(0, ExitStatus::exited(1)).started().exits(0, ExitStatus::exited(1));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    EXPECT_EQ(agent.result()->restarts_used, 3);
+}
+
+TEST(AgentMachine, PeersAgreeOnWhatTheNodeThatFailedHasSpent) {
+    Agent agent(settings(1, 1));
+    agent.started().send(PeersRestart{"Workers of b have failed", 0}).exits(0, ExitStatus::killed_by(SIGTERM));
+    EXPECT_EQ(agent.all<JoinRound>().back().restart_count, 1);
+    EXPECT_EQ(agent.all<JoinRound>().back().spent, 0);
+    agent.started().send(PeersRestart{"Workers of b have failed"}).exits(0, ExitStatus::killed_by(SIGTERM));
+    EXPECT_EQ(agent.all<JoinRound>().back().spent, 1);
+    agent.started().exits(0, ExitStatus::exited(1));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+}
+
 }  // namespace
 }  // namespace cpprun

@@ -63,6 +63,9 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     machine.set("CPPRUN_STORE_ALLOW", "10.0.0.0/8, 192.168.0.0/16").set("CPPRUN_STORE_LEGACY", "1");
     machine.set("CPPRUN_RANK_ORDER", "host-first").set("CPPRUN_LOST_AFTER", "2").set("CPPRUN_SILENT_AFTER", "20");
     machine.set("CPPRUN_EXIT_BARRIER_TIMEOUT", "30");
+    machine.set("CPPRUN_NO_RESTART_ON", "exit:2,signal:SEGV").set("CPPRUN_FREE_RESTART_ON", "exit:84");
+    machine.set("CPPRUN_MIN_UPTIME", "5").set("CPPRUN_RESTART_BACKOFF", "1:60").set("CPPRUN_RESTART_WINDOW", "3/600");
+    machine.set("CPPRUN_RESTART_BUDGET_RENEWED_AFTER", "7200");
     const LaunchConfig config = machine.config({"env", "x"});
     EXPECT_EQ(config.rendezvous.min_nodes, 2);
     EXPECT_EQ(config.rendezvous.max_nodes, 3);
@@ -100,6 +103,21 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     EXPECT_EQ(config.rendezvous.lost_after, std::chrono::seconds(2));
     EXPECT_EQ(config.rendezvous.silent_after, std::chrono::seconds(20));
     EXPECT_EQ(config.rendezvous.exit_barrier_timeout, std::chrono::seconds(30));
+    EXPECT_THAT(config.restart.never_on, ElementsAre(ExitStatus::exited(2), ExitStatus::killed_by(11)));
+    EXPECT_THAT(config.restart.free_on, ElementsAre(ExitStatus::exited(84)));
+    EXPECT_EQ(config.restart.min_uptime, std::chrono::seconds(5));
+    EXPECT_EQ(config.restart.backoff_first, std::chrono::seconds(1));
+    EXPECT_EQ(config.restart.backoff_max, std::chrono::seconds(60));
+    EXPECT_EQ(config.restart.window_restarts, 3);
+    EXPECT_EQ(config.restart.window, std::chrono::seconds(600));
+    EXPECT_EQ(config.restart.renewed_after, std::chrono::hours(2));
+}
+
+TEST(Values, EndingsOfSeveralOptionsAreCollected) {
+    const RestartConfig rules =
+        FakeMachine().config({"--no-restart-on=exit:2", "--no-restart-on", "signal:9, exit:3", "w.py"}).restart;
+    EXPECT_THAT(rules.never_on, ElementsAre(ExitStatus::exited(2), ExitStatus::killed_by(9), ExitStatus::exited(3)));
+    EXPECT_THAT(FakeMachine().set("CPPRUN_NO_RESTART_ON", "").config({"w.py"}).restart.never_on, IsEmpty());
 }
 
 TEST(Values, B10TheCommandLineHidesAVariableEvenABadOne) {
@@ -217,6 +235,19 @@ TEST(Values, B03AWrongValueIsOneLineThatNamesOptionAndValue) {
         {{"--master-port=65536"}, "argument --master-port/--master_port: invalid value: '65536'"},
         {{"--master-port", "-1"}, "argument --master-port/--master_port: invalid value: '-1'"},
         {{"--node-rank=x"}, "argument --node-rank/--node_rank: invalid int value: 'x'"},
+        {{"--no-restart-on=exit:0"}, "argument --no-restart-on/--no_restart_on: invalid value: 'exit:0' (accepted: "},
+        {{"--no-restart-on=exit:1,2"}, "argument --no-restart-on/--no_restart_on: invalid value: '2' (accepted: "},
+        {{"--no-restart-on=exit:84", "--free-restart-on=exit:84"},
+         "argument --free-restart-on/--free_restart_on: 'exit:84' is in --no-restart-on too"},
+        {{"--min-uptime=-1"}, "argument --min-uptime/--min_uptime: invalid value: '-1'"},
+        {{"--restart-backoff=1:x"}, "argument --restart-backoff/--restart_backoff: invalid value: '1:x' (accepted: "},
+        {{"--restart-backoff=9:5"},
+         "argument --restart-backoff/--restart_backoff: invalid value: '9:5': MAX is less than FIRST"},
+        {{"--restart-window=3"}, "argument --restart-window/--restart_window: invalid value: '3' (accepted: "},
+        {{"--restart-window=0/5"}, "argument --restart-window/--restart_window: invalid value: '0/5'"},
+        {{"--restart-window=3/0"}, "argument --restart-window/--restart_window: invalid value: '3/0'"},
+        {{"--restart-budget-renewed-after=soon"},
+         "argument --restart-budget-renewed-after/--restart_budget_renewed_after: invalid value: 'soon'"},
         {{"--settle-time=soon"}, "argument --settle-time/--settle_time: invalid value: 'soon'"},
         {{"--rank-order=x"},
          "argument --rank-order/--rank_order: invalid choice: 'x' (choose from 'natural', 'lexicographic', "
