@@ -101,7 +101,10 @@ Json stop_json(const StopConfig& config) {
             {"signals_to_handle_text", config.signals_to_handle_text},
             {"shutdown_timeout", config.shutdown_timeout.count()},
             {"settle_time", std::chrono::duration<double>(config.settle_time).count()},
-            {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"}};
+            {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"},
+            {"forward_signals", config.forward_signals},
+            {"requeue_exit_code", or_null(config.requeue_exit_code)},
+            {"stdin_rank", or_null(config.stdin_rank)}};
 }
 
 Json restart_json(const RestartConfig& config) {
@@ -114,6 +117,10 @@ Json restart_json(const RestartConfig& config) {
             {"min_uptime", seconds(config.min_uptime)},   {"backoff_first", seconds(config.backoff_first)},
             {"backoff_max", seconds(config.backoff_max)}, {"window_restarts", config.window_restarts},
             {"window", seconds(config.window)},           {"budget_renewed_after", seconds(config.renewed_after)}};
+}
+
+Json health_json(const HealthConfig& config) {
+    return {{"file", or_null(config.file)}, {"port", or_null(config.port)}, {"bind", config.bind}};
 }
 
 Json notices_json(const std::vector<Notice>& notices) {
@@ -133,6 +140,7 @@ std::string config_json(const LaunchRequest& request) {
                     {"logs", logs_json(config.logs)},
                     {"stop", stop_json(config.stop)},
                     {"restart", restart_json(config.restart)},
+                    {"health", health_json(config.health)},
                     {"store",
                      {{"served_by", config.worker_store == WorkerStore::agent ? "agent" : "rank0"},
                       {"only", config.store.only},

@@ -113,6 +113,16 @@ struct StopConfig {
     std::chrono::seconds shutdown_timeout{30};   ///< from the stop signal to SIGKILL, on every path
     std::chrono::milliseconds settle_time{30};   ///< from the first failure to the stop signal
     ExitCodePolicy exit_code = ExitCodePolicy::torchrun;
+    std::vector<int> forward_signals;        ///< --forward-signals: passed on to the workers, and nothing else
+    std::optional<int> requeue_exit_code;    ///< of a run that a handled signal ended
+    std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null
+};
+
+/// Signs of life for whatever watches over the agent.
+struct HealthConfig {
+    std::optional<std::string> file;    ///< --health-file
+    std::optional<std::uint16_t> port;  ///< --health-port, or TORCHELASTIC_HEALTH_CHECK_PORT
+    std::string bind = "127.0.0.1";     ///< --health-bind: an address, IPv6 without brackets
 };
 
 /// Rules for restarts beyond --max-restarts; at their defaults there are none.
@@ -142,6 +152,7 @@ struct LaunchConfig {
     LogConfig logs;
     StopConfig stop;
     RestartConfig restart;
+    HealthConfig health;
     StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";   ///< --nproc-per-node as given

@@ -101,16 +101,28 @@ struct WorkerStuck {
 struct SignalReceived {
     int signo = 0;
     bool handled = true;
-    std::string sender;  ///< "pid 12 (scancel, uid 0)" where known, else empty
+    std::string sender;          ///< "pid 12 (scancel, uid 0)" where known, else empty
+    bool from_terminal = false;  ///< a key was pressed, as Ctrl+C
 };
+
+/// A signal of --forward-signals.
+struct SignalToForward {
+    int signo = 0;
+    std::string sender;  ///< as above
+};
+
+/// SIGTSTP: the workers, and the agent where it can, should stand still until SIGCONT.
+struct SuspensionAsked {};
+/// The agent runs again, or SIGCONT came.
+struct Continued {};
 
 struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
 
-using AgentEvent =
-    std::variant<RoundReady, JoinFailed, MembershipChanged, PeersRestart, RunEnded, Fenced, BarrierPassed, GroupStarted,
-                 GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TimerFired>;
+using AgentEvent = std::variant<RoundReady, JoinFailed, MembershipChanged, PeersRestart, RunEnded, Fenced,
+                                BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
+                                SignalReceived, SignalToForward, SuspensionAsked, Continued, TimerFired>;
 
 // --- commands ---
 
@@ -126,7 +138,8 @@ struct JoinRound {
     int spent = 0;  ///< restarts that count against --max-restarts, for the others to know
 };
 
-/// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or GroupStartFailed.
+/// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or
+/// GroupStartFailed.
 struct StartGroup {
     RoundPlace place;
 };
@@ -140,6 +153,15 @@ struct SignalWorkers {
     int signo = 0;
     std::vector<int> local_ranks;
 };
+
+/// Stops all workers where they are (SIGSTOP to their groups). `agent_too`: then the agent itself; answered by
+/// Continued once it runs again.
+struct SuspendGroup {
+    bool agent_too = false;
+};
+
+/// Continues all workers.
+struct ContinueGroup {};
 
 /// The attempt is over. `kill_leftovers`: what is left in the workers' process groups is killed first. Then the
 /// workers are reaped and their files closed.
@@ -178,6 +200,7 @@ struct RunResult {
     std::vector<WorkerFailure> failures;
     int signo = 0;
     bool signal_handled = true;
+    bool from_terminal = false;  ///< `signo` was a key
     Error error;
     int restarts_used = 0;
 };
@@ -186,7 +209,7 @@ struct Finish {
     RunResult result;
 };
 
-using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, ReleaseGroup, ArmTimer,
-                                  CancelTimer, Say, Finish>;
+using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, SuspendGroup, ContinueGroup,
+                                  ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
 
 }  // namespace cpprun

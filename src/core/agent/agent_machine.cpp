@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace cpprun {
 namespace {
@@ -32,6 +33,30 @@ std::vector<AgentCommand> AgentMachine::handle(const AgentEvent& event) {
     out_.clear();
     if (state_ != State::finished) std::visit([this](const auto& e) { on(e); }, event);
     return std::move(out_);
+}
+
+std::string_view AgentMachine::phase() const {
+    switch (state_) {
+        case State::joining:
+            return "joining";
+        case State::waiting:
+            return "waiting";
+        case State::starting:
+            return "starting";
+        case State::running:
+            return suspended_ ? "suspended" : "running";
+        case State::settling:
+            return "settling";
+        case State::stopping:
+            return "stopping";
+        case State::killing:
+            return "killing";
+        case State::barrier:
+            return "barrier";
+        case State::finished:
+            break;
+    }
+    return "finished";
 }
 
 void AgentMachine::begin_attempt(JoinRound::Cause cause) {
@@ -122,6 +147,7 @@ void AgentMachine::on(const GroupStarted& event) {
     if (state_ != State::starting) return;
     set_alive(event.pids);
     state_ = State::running;
+    if (suspended_) out_.emplace_back(SuspendGroup{false});
 }
 
 void AgentMachine::on(const GroupStartFailed& event) {
@@ -163,10 +189,10 @@ void AgentMachine::on(const WorkerStuck& event) {
 }
 
 void AgentMachine::on(const SignalReceived& event) {
-    const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
+    const std::string sender = event.from_terminal ? "the terminal" : event.sender;
+    const std::string from = sender.empty() ? "" : " (sent by " + sender + ")";
     if (without_workers()) {
-        received_signal_ = event.signo;
-        received_handled_ = event.handled;
+        note_signal(event);
         say(Say::Level::warning,
             fmt::format("Received {} death signal, {}{}", event.signo,
                         state_ == State::joining   ? "leaving the rendezvous"
@@ -178,8 +204,7 @@ void AgentMachine::on(const SignalReceived& event) {
         return;
     }
     if (!stopping()) {
-        received_signal_ = event.signo;
-        received_handled_ = event.handled;
+        note_signal(event);
         say(Say::Level::warning, fmt::format("Received {} death signal, shutting down workers{}", event.signo, from),
             true);
         // Python turns an unhandled SIGINT into an exception, whose clean-up uses SIGTERM (contract 4.6).
@@ -189,8 +214,7 @@ void AgentMachine::on(const SignalReceived& event) {
     if (reason_ != StopReason::signal) {
         // Whoever asks for the end while a failed attempt is being stopped wants no restart. The workers were told.
         reason_ = StopReason::signal;
-        received_signal_ = event.signo;
-        received_handled_ = event.handled;
+        note_signal(event);
         say(Say::Level::warning,
             fmt::format("Received {} death signal while the workers are being stopped; there will be no restart{}",
                         event.signo, from),
@@ -207,6 +231,38 @@ void AgentMachine::on(const SignalReceived& event) {
     say(Say::Level::warning,
         fmt::format("Received {} again: the workers are being stopped already{}", signal_name(event.signo), from),
         true);
+}
+
+void AgentMachine::note_signal(const SignalReceived& event) {
+    received_signal_ = event.signo;
+    received_handled_ = event.handled;
+    from_terminal_ = event.from_terminal;
+}
+
+void AgentMachine::on(const SignalToForward& event) {
+    const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
+    const std::string name = signal_label(event.signo);
+    if (state_ != State::running && state_ != State::settling) {
+        say(Say::Level::info, fmt::format("Received {}, and there are no workers to pass it on to{}", name, from));
+        return;
+    }
+    say(Say::Level::info, fmt::format("Passing {} on to the workers{}", name, from));
+    out_.emplace_back(SignalWorkers{event.signo, alive()});
+}
+
+// While workers are being stopped their time runs, and they need to run to use it.
+void AgentMachine::on(const SuspensionAsked& /*event*/) {
+    if (suspended_ || stopping()) return;
+    suspended_ = true;
+    if (settings_.stays_awake)
+        say(Say::Level::warning, "Received SIGTSTP: the workers stand still until SIGCONT, the agent stays awake",
+            true);
+    out_.emplace_back(SuspendGroup{!settings_.stays_awake});
+}
+
+void AgentMachine::on(const Continued& /*event*/) {
+    if (!std::exchange(suspended_, false)) return;
+    out_.emplace_back(ContinueGroup{});
 }
 
 void AgentMachine::on(const TimerFired& event) {
@@ -247,11 +303,12 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
         return;
     }
     for (const int rank : ranks)
-        say(Say::Level::warning,
+        say(from_terminal_ ? Say::Level::info : Say::Level::warning,
             fmt::format("Sending process {} closing signal {}", workers_[static_cast<std::size_t>(rank)].pid,
                         signal_name(signo)),
-            true);
+            !from_terminal_);
     out_.emplace_back(SignalWorkers{signo, ranks});
+    if (std::exchange(suspended_, false)) out_.emplace_back(ContinueGroup{});
     if (grace.count() == 0) {
         kill_workers();
     } else {
@@ -264,10 +321,10 @@ void AgentMachine::kill_workers() {
     state_ = State::killing;
     const std::vector<int> ranks = alive();
     for (const int rank : ranks)
-        say(Say::Level::warning,
+        say(from_terminal_ ? Say::Level::info : Say::Level::warning,
             fmt::format("Unable to shutdown process {} via {}, forcefully exiting via {}",
                         workers_[static_cast<std::size_t>(rank)].pid, stop_signal_, SIGKILL),
-            true);
+            !from_terminal_);
     out_.emplace_back(SignalWorkers{SIGKILL, ranks});
     out_.emplace_back(ArmTimer{AgentTimer::abandon, std::max(settings_.shutdown_timeout, abandon_time_min)});
 }
@@ -369,6 +426,7 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     result.failures = failures_;
     result.signo = received_signal_;
     result.signal_handled = received_handled_;
+    result.from_terminal = from_terminal_;
     result.error = error_;
     result.restarts_used = restart_count_;
     out_.emplace_back(Finish{std::move(result)});

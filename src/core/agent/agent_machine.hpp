@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cpprun {
@@ -18,6 +19,7 @@ struct AgentSettings {
     int nproc = 1;
     int max_restarts = 0;
     RestartConfig restart;
+    bool stays_awake = false;  ///< on SIGTSTP: other nodes wait for this agent, or nobody could continue it
     std::string role = "default";
     std::string binary_description;  ///< "of binary: python3"
     std::chrono::milliseconds settle_time{30};
@@ -33,6 +35,9 @@ class AgentMachine {
 
     /// What to do about `event`. After a Finish command no event is expected any more; further ones are ignored.
     std::vector<AgentCommand> handle(const AgentEvent& event);
+
+    /// The name of the state it is in, as docs/architecture.md has it.
+    std::string_view phase() const;
 
   private:
     enum class State {
@@ -65,6 +70,9 @@ class AgentMachine {
     void on(const WorkerExited& event);
     void on(const WorkerStuck& event);
     void on(const SignalReceived& event);
+    void on(const SignalToForward& event);
+    void on(const SuspensionAsked& event);
+    void on(const Continued& event);
     void on(const TimerFired& event);
 
     void begin_attempt(JoinRound::Cause cause);
@@ -76,6 +84,7 @@ class AgentMachine {
     }
     bool stopping() const { return state_ == State::stopping || state_ == State::killing; }
     void set_alive(const std::vector<int>& pids);
+    void note_signal(const SignalReceived& event);
     void stop_workers(StopReason reason, int signo);
     void stop_workers(StopReason reason, int signo, std::chrono::milliseconds grace);
     void kill_workers();
@@ -92,6 +101,8 @@ class AgentMachine {
     int stop_signal_ = 0;  ///< what the workers were sent
     int received_signal_ = 0;
     bool received_handled_ = true;
+    bool from_terminal_ = false;  ///< the received signal
+    bool suspended_ = false;
     RestartPolicy policy_;
     int restart_count_ = 0;
     std::chrono::milliseconds backoff_{0};  ///< how long the next start has to wait

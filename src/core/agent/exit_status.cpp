@@ -8,8 +8,8 @@ namespace cpprun {
 
 std::string exit_status_text(ExitStatus status) {
     if (!status.signaled) return "exit:" + std::to_string(status.value);
-    const std::string name = signal_name(status.value);
-    return "signal:" + (name.starts_with("SIG") ? name.substr(3) : std::to_string(status.value));
+    const std::string label = signal_label(status.value);
+    return "signal:" + (label.starts_with("SIG") ? label.substr(3) : label);
 }
 
 std::optional<ExitStatus> parse_exit_status(std::string_view text) {

@@ -8,13 +8,16 @@
 #include "core/report/info_blocks.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/bounded_file.hpp"
+#include "runtime/process/strangers.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <ctime>
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace cpprun {
 namespace {
@@ -30,14 +33,9 @@ AgentSettings settings_of(const LaunchConfig& config) {
     settings.binary_description = binary_description(config.program);
     settings.settle_time = config.stop.settle_time;
     settings.shutdown_timeout = config.stop.shutdown_timeout;
+    // A container's first process cannot be stopped from within.
+    settings.stays_awake = config.rendezvous.max_nodes > 1 || ::getpid() == 1;
     return settings;
-}
-
-std::set<int> numbers_of(const std::vector<std::string>& names) {
-    std::set<int> numbers;
-    for (const std::string& name : names)
-        if (const auto number = signal_number(name)) numbers.insert(*number);
-    return numbers;
 }
 
 TailOptions tail_options() {
@@ -58,7 +56,7 @@ LogLevel as_log_level(Say::Level level) {
     return LogLevel::error;
 }
 
-// torchrun starts no health check either: it has a hook for one, and says so (contract 8.1).
+// The words of torchrun, which has a hook for a health check and nothing behind it (contract 8.1).
 void say_health_check(const Environment& environment) {
     const auto port = environment.find("TORCHELASTIC_HEALTH_CHECK_PORT");
     if (port == environment.end()) {
@@ -67,8 +65,6 @@ void say_health_check(const Environment& environment) {
     } else if (port->second.empty() || port->second.find_first_not_of("0123456789") != std::string::npos) {
         log(LogLevel::info, "Invalid healthcheck port value: '" + port->second +
                                 "', expecting integer. Not starting healthcheck server.");
-    } else {
-        log(LogLevel::warning, "No health check server started");
     }
 }
 
@@ -77,7 +73,8 @@ void say_health_check(const Environment& environment) {
 AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
     : io_(io),
       parts_(std::move(parts)),
-      handled_signals_(numbers_of(parts_.config.stop.signals_to_handle)),
+      handled_signals_(handled_signals(parts_.config.stop)),
+      forwarded_signals_(parts_.config.stop.forward_signals.begin(), parts_.config.stop.forward_signals.end()),
       machine_(settings_of(parts_.config)),
       signals_(io, parts_.signals, [this](const ReceivedSignal& signal) { on_signal(signal); }),
       workers_(io,
@@ -115,6 +112,7 @@ RunResult AgentDriver::run() {
         pump();
     });
     watch_uninterruptible();
+    start_health();
     io_.run();
     return result_.value_or(RunResult{});
 }
@@ -134,16 +132,68 @@ void AgentDriver::pump() {
             std::visit([this](const auto& c) { execute(c); }, command);
     }
     pumping_ = false;
+    if (phase_ != machine_.phase()) phase_began_ = std::chrono::steady_clock::now();
+    phase_ = machine_.phase();
+}
+
+void AgentDriver::start_health() {
+    const HealthConfig& config = parts_.config.health;
+    phase_ = machine_.phase();
+    phase_began_ = std::chrono::steady_clock::now();
+    if (config.file) health_file_.emplace(io_, *config.file, [this] { return health_json(health()); });
+    if (!config.port) return;
+    auto server = HealthServer::start(io_, config.bind, *config.port, [this] { return health_answer(health()); });
+    if (!server) {
+        log(LogLevel::warning, "no health check: " + server.error().message);
+        return;
+    }
+    health_server_ = std::move(server.value());
+}
+
+HealthRecord AgentDriver::health() const {
+    const auto in_phase = std::chrono::steady_clock::now() - phase_began_;
+    return {.phase = phase_,
+            .in_phase = std::chrono::duration_cast<std::chrono::milliseconds>(in_phase),
+            .round = place_.round,
+            .world_size = place_.ranks.world_size,
+            .local_world_size = parts_.config.nproc_per_node,
+            .restart_count = place_.restart_count,
+            .pid = parts_.host.pid,
+            .time = std::time(nullptr)};
+}
+
+// All orphans of a container become children of its first process.
+void AgentDriver::reap_orphans() {
+    reap_strangers(
+        [this](pid_t pid) { return workers_.holds(pid) || (parts_.guard != nullptr && parts_.guard->pid() == pid); });
 }
 
 void AgentDriver::on_signal(const ReceivedSignal& signal) {
+    const bool handled = handled_signals_.contains(signal.signo);
+    if (signal.signo == SIGCHLD && !handled) {
+        reap_orphans();
+        return;
+    }
+    if (forwarded_signals_.contains(signal.signo)) {
+        post(SignalToForward{signal.signo, signal.sender});
+        return;
+    }
+    if (!handled && (signal.signo == SIGTSTP || signal.signo == SIGCONT)) {
+        if (signal.signo == SIGTSTP) {
+            post(SuspensionAsked{});
+        } else {
+            post(Continued{});
+        }
+        return;
+    }
     if (result_) {
         // Only the console's last lines are outstanding; whoever signals now does not want to wait for them.
         tail_.stop();
         io_.stop();
         return;
     }
-    post(SignalReceived{signal.signo, handled_signals_.contains(signal.signo), signal.sender});
+    const bool key = signal.from_terminal && (signal.signo == SIGINT || signal.signo == SIGQUIT);
+    post(SignalReceived{signal.signo, handled, signal.sender, key});
 }
 
 void AgentDriver::execute(const JoinRound& command) {
@@ -227,12 +277,17 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     spec.hangup_stays_ignored = parts_.signals.hangup_ignored;
     if (!parts_.cpus_by_rank.empty()) spec.cpus = parts_.cpus_by_rank.at(static_cast<std::size_t>(local_rank));
     UniqueFd null;
+    const auto dev_null = [&null] {
+        if (!null) null.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+        return null.get();
+    };
     const auto descriptor = [&](const WorkerStream& stream, int inherited) {
         if (stream.target == WorkerStream::Target::inherit) return inherited;
         if (stream.target == WorkerStream::Target::file) return stream.file.get();
-        if (!null) null.reset(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-        return null.get();
+        return dev_null();
     };
+    const auto& reader = parts_.config.stop.stdin_rank;
+    if (reader && *reader != place_.ranks.global_base + local_rank) spec.stdin_fd = dev_null();
     spec.stdout_fd = descriptor(logs.out, 1);
     spec.stderr_fd = descriptor(logs.err, 2);
     BOOST_OUTCOME_TRY(const pid_t pid, workers_.start(spec));
@@ -273,6 +328,17 @@ WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
 
 void AgentDriver::execute(const SignalWorkers& command) {
     for (const int rank : command.local_ranks) workers_.signal(rank, command.signo);
+}
+
+void AgentDriver::execute(const SuspendGroup& command) {
+    workers_.signal_all(SIGSTOP);
+    if (!command.agent_too) return;
+    ::raise(SIGSTOP);
+    events_.emplace_back(Continued{});
+}
+
+void AgentDriver::execute(const ContinueGroup& /*command*/) {
+    workers_.signal_all(SIGCONT);
 }
 
 void AgentDriver::execute(const ReleaseGroup& command) {

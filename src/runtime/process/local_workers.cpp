@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
@@ -84,12 +85,21 @@ void LocalWorkers::signal(int local_rank, int signo) {
     if (!worker.ended) ::kill(-worker.pid, signo);
 }
 
+void LocalWorkers::signal_all(int signo) {
+    for (const Worker& worker : workers_)
+        if (!worker.ended) ::kill(-worker.pid, signo);
+}
+
 void LocalWorkers::release(bool kill_leftovers) {
     for (Worker& worker : workers_) {
         if (kill_leftovers) ::kill(-worker.pid, SIGKILL);
         ::waitpid(worker.pid, nullptr, WNOHANG);
     }
     workers_.clear();
+}
+
+bool LocalWorkers::holds(pid_t pid) const {
+    return std::any_of(workers_.begin(), workers_.end(), [pid](const Worker& worker) { return worker.pid == pid; });
 }
 
 char LocalWorkers::state_letter(int local_rank) const {

@@ -34,6 +34,9 @@ class LocalWorkers {
     /// Sends `signo` to the process group of this worker, unless it has ended.
     void signal(int local_rank, int signo);
 
+    /// Sends `signo` to the process groups of all workers that have not ended.
+    void signal_all(int signo);
+
     /// Forgets all workers: reaps those that ended. `kill_leftovers` kills what is left in every worker's process group
     /// first; a worker is not reaped before that, so that its group's number cannot belong to anybody else.
     void release(bool kill_leftovers);
@@ -42,6 +45,8 @@ class LocalWorkers {
     char state_letter(int local_rank) const;
 
     pid_t pid(int local_rank) const { return workers_.at(static_cast<std::size_t>(local_rank)).pid; }
+    /// Whether `pid` is one of them, ended or not.
+    bool holds(pid_t pid) const;
     int count() const { return static_cast<int>(workers_.size()); }
 
   private:

@@ -74,6 +74,7 @@ class Agent {
         return texts;
     }
     void forget() { commands_.clear(); }
+    std::string_view phase() const { return machine_.phase(); }
 
   private:
     void take(std::vector<AgentCommand> commands) {
@@ -527,6 +528,81 @@ TEST(AgentMachine, PeersAgreeOnWhatTheNodeThatFailedHasSpent) {
     EXPECT_EQ(agent.all<JoinRound>().back().spent, 1);
     agent.started().exits(0, ExitStatus::exited(1));
     EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+}
+
+TEST(AgentMachine, AForwardedSignalIsPassedOnAndChangesNothingElse) {
+    Agent agent(settings(2));
+    agent.started().send(SignalToForward{SIGUSR1, ""});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGUSR1);
+    EXPECT_THAT(agent.all<SignalWorkers>().front().local_ranks, ElementsAre(0, 1));
+    EXPECT_THAT(agent.all<ArmTimer>(), IsEmpty());
+    agent.exits(0, ok).exits(1, ok);
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::succeeded);
+}
+
+TEST(AgentMachine, AForwardedSignalDoesNotReachWorkersThatAreBeingStopped) {
+    Agent agent(settings(1));
+    agent.started().send(SignalReceived{SIGTERM, true, ""}).send(SignalToForward{SIGUSR1, ""});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGTERM);
+}
+
+TEST(AgentMachine, AKeyOnTheTerminalIsOneLine) {
+    Agent agent(settings(2));
+    agent.started().send(SignalReceived{SIGINT, true, "", true});
+    std::vector<std::string> shown;
+    for (const Say& say : agent.all<Say>())
+        if (say.always || say.level != Say::Level::info) shown.push_back(say.text);
+    EXPECT_THAT(shown, ElementsAre("Received 2 death signal, shutting down workers (sent by the terminal)"));
+    agent.exits(0, ok).exits(1, ok);
+    EXPECT_TRUE(agent.result()->from_terminal);
+}
+
+TEST(AgentMachine, SuspendsOnceAndContinues) {
+    Agent agent(settings(1));
+    agent.started().send(Continued{}).send(SuspensionAsked{}).send(SuspensionAsked{});
+    ASSERT_EQ(agent.all<SuspendGroup>().size(), 1U);
+    EXPECT_TRUE(agent.all<SuspendGroup>().front().agent_too);
+    EXPECT_THAT(agent.all<ContinueGroup>(), IsEmpty());
+    agent.send(Continued{}).send(Continued{});
+    EXPECT_EQ(agent.all<ContinueGroup>().size(), 1U);
+    EXPECT_THAT(agent.said(), IsEmpty());
+}
+
+TEST(AgentMachine, AnAgentThatStaysAwakeSuspendsItsWorkersAloneAndThoseThatComeLaterToo) {
+    AgentSettings s = settings(1);
+    s.stays_awake = true;
+    Agent agent(s);
+    agent.send(SuspensionAsked{});
+    agent.started();
+    ASSERT_EQ(agent.all<SuspendGroup>().size(), 2U);
+    EXPECT_FALSE(agent.all<SuspendGroup>().back().agent_too);
+}
+
+TEST(AgentMachine, WhatIsStoppedIsContinuedFirstAndNotSuspended) {
+    AgentSettings s = settings(1);
+    s.stays_awake = true;
+    Agent agent(s);
+    agent.started().send(SuspensionAsked{}).send(SignalReceived{SIGTERM, true, ""});
+    EXPECT_EQ(agent.all<ContinueGroup>().size(), 1U);
+    agent.send(SuspensionAsked{});
+    EXPECT_EQ(agent.all<SuspendGroup>().size(), 1U);
+}
+
+TEST(AgentMachine, NamesItsPhase) {
+    Agent agent(settings(1), true);
+    EXPECT_EQ(agent.phase(), "joining");
+    agent.send(place_after({}));
+    EXPECT_EQ(agent.phase(), "starting");
+    EXPECT_EQ(agent.started().phase(), "running");
+    EXPECT_EQ(agent.send(SuspensionAsked{}).phase(), "suspended");
+    EXPECT_EQ(agent.send(Continued{}).send(SignalReceived{SIGTERM, true, ""}).phase(), "stopping");
+    EXPECT_EQ(agent.send(TimerFired{AgentTimer::grace}).phase(), "killing");
+    EXPECT_EQ(agent.exits(0, ExitStatus::killed_by(SIGKILL)).phase(), "finished");
+    Agent other(settings(1), true);
+    other.send(place_after({})).started();
+    EXPECT_EQ(other.exits(0, ok).phase(), "barrier");
 }
 
 }  // namespace
