@@ -113,10 +113,15 @@ Json restart_json(const RestartConfig& config) {
         for (const ExitStatus& status : list) texts.push_back(exit_status_text(status));
         return texts;
     };
-    return {{"never_on", endings(config.never_on)},       {"free_on", endings(config.free_on)},
-            {"min_uptime", seconds(config.min_uptime)},   {"backoff_first", seconds(config.backoff_first)},
-            {"backoff_max", seconds(config.backoff_max)}, {"window_restarts", config.window_restarts},
-            {"window", seconds(config.window)},           {"budget_renewed_after", seconds(config.renewed_after)}};
+    return {{"never_on", endings(config.never_on)},
+            {"free_on", endings(config.free_on)},
+            {"min_uptime", seconds(config.min_uptime)},
+            {"backoff_first", seconds(config.backoff_first)},
+            {"backoff_max", seconds(config.backoff_max)},
+            {"window_restarts", config.window_restarts},
+            {"window", seconds(config.window)},
+            {"job_restarts", or_null(config.job_restarts)},
+            {"budget_renewed_after", seconds(config.renewed_after)}};
 }
 
 Json health_json(const HealthConfig& config) {

@@ -501,6 +501,18 @@ constexpr std::array<OptionSpec, option_count> table{{
      .extension = true,
      .help = "An attempt that ran this long before it failed gives back all restarts of --max-restarts, and the "
              "back-off begins anew."},
+    {.id = OptionId::max_job_restarts,
+     .dashed = "--max-job-restarts",
+     .underscored = "--max_job_restarts",
+     .kind = text,
+     .metavar = "N",
+     .variable = "CPPRUN_MAX_JOB_RESTARTS",
+     .accepted = "a whole number of at least 0",
+     .group = stopping,
+     .extension = true,
+     .help =
+         "At most N restarts after failures in the whole job, whichever node fails, besides --max-restarts for each. "
+         "Free ones do not count."},
     {.id = OptionId::strict_devices,
      .dashed = "--strict-devices",
      .underscored = "--strict_devices",

@@ -63,6 +63,7 @@ enum class OptionId : std::size_t {
     restart_backoff,
     restart_window,
     restart_budget_renewed_after,
+    max_job_restarts,
     strict_devices,
     cpu_count,
     store_only,

@@ -9,6 +9,7 @@
 #include "core/text/whole_number.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace cpprun {
 namespace {
@@ -75,6 +76,12 @@ Result<RestartConfig> resolve_restarts(const RawArgs& raw) {
     BOOST_OUTCOME_TRY(config.renewed_after, duration(raw, OptionId::restart_budget_renewed_after));
     BOOST_OUTCOME_TRY(backoff(raw, config));
     BOOST_OUTCOME_TRY(window(raw, config));
+    if (const std::string& text = raw[OptionId::max_job_restarts].text; !text.empty()) {
+        const auto restarts = parse_python_int(text);
+        if (!restarts || *restarts < 0 || *restarts > std::numeric_limits<int>::max())
+            return invalid_value(raw, OptionId::max_job_restarts);
+        config.job_restarts = static_cast<int>(*restarts);
+    }
     return config;
 }
 

@@ -8,8 +8,9 @@
 
 namespace cpprun {
 
-/// --no-restart-on, --free-restart-on, --min-uptime, --restart-backoff, --restart-window and
-/// --restart-budget-renewed-after. Error, ErrorKind::usage: a wrong value, or an ending that stands in both lists.
+/// --no-restart-on, --free-restart-on, --min-uptime, --restart-backoff, --restart-window,
+/// --restart-budget-renewed-after and --max-job-restarts. Error, ErrorKind::usage: a wrong value, or an ending that
+/// stands in both lists.
 Result<RestartConfig> resolve_restarts(const RawArgs& raw);
 
 }  // namespace cpprun

@@ -134,6 +134,7 @@ struct RestartConfig {
     std::chrono::milliseconds backoff_max{0};    ///< bound of the doubling; not above `backoff_first`: no doubling
     int window_restarts = 0;                     ///< at most so many restarts within `window`; 0: no bound
     std::chrono::milliseconds window{0};
+    std::optional<int> job_restarts;             ///< --max-job-restarts: those of all nodes together
     std::chrono::milliseconds renewed_after{0};  ///< an attempt that ran this long gives all restarts back; 0: never
 };
 

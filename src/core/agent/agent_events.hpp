@@ -52,6 +52,11 @@ struct MembershipChanged {
     std::string reason;
 };
 
+/// The restart that this node asked for is one too many for the whole job.
+struct RestartRefused {
+    std::string reason;
+};
+
 /// Workers of another node have failed, and all nodes restart: as MembershipChanged, but a restart is spent. `spent` is
 /// how many that node has spent by now, where it says so: it knows which ones were free.
 struct PeersRestart {
@@ -120,8 +125,8 @@ struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
 
-using AgentEvent = std::variant<RoundReady, JoinFailed, MembershipChanged, PeersRestart, RunEnded, Fenced,
-                                BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
+using AgentEvent = std::variant<RoundReady, JoinFailed, RestartRefused, MembershipChanged, PeersRestart, RunEnded,
+                                Fenced, BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
                                 SignalReceived, SignalToForward, SuspensionAsked, Continued, TimerFired>;
 
 // --- commands ---
@@ -135,7 +140,8 @@ struct JoinRound {
     };
     int restart_count = 0;
     Cause cause = Cause::start;
-    int spent = 0;  ///< restarts that count against --max-restarts, for the others to know
+    int spent = 0;      ///< restarts that count against --max-restarts, for the others to know
+    bool free = false;  ///< a restart after a failure that does not count
 };
 
 /// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or

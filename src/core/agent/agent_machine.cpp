@@ -61,9 +61,9 @@ std::string_view AgentMachine::phase() const {
 
 void AgentMachine::begin_attempt(JoinRound::Cause cause) {
     state_ = State::joining;
-    failures_.clear();
+    former_failures_ = std::exchange(failures_, {});
     workers_.assign(static_cast<std::size_t>(settings_.nproc), Worker{});
-    out_.emplace_back(JoinRound{restart_count_, cause, policy_.spent()});
+    out_.emplace_back(JoinRound{restart_count_, cause, policy_.spent(), free_restart_});
 }
 
 void AgentMachine::on(const RoundReady& event) {
@@ -90,6 +90,13 @@ void AgentMachine::on(const JoinFailed& event) {
     if (state_ != State::joining) return;
     error_ = event.error;
     finish(event.spare ? RunResult::Outcome::succeeded : RunResult::Outcome::not_started);
+}
+
+void AgentMachine::on(const RestartRefused& event) {
+    if (state_ != State::joining) return;
+    failures_ = std::exchange(former_failures_, {});
+    say_no_restart(event.reason);
+    finish(RunResult::Outcome::workers_failed);
 }
 
 void AgentMachine::on(const MembershipChanged& event) {
@@ -383,18 +390,21 @@ void AgentMachine::attempt_failed() {
     }
     const RestartVerdict verdict = policy_.judge(failures_, now_);
     if (!verdict.restart) {
-        if (policy_.has_rules())
-            say(Say::Level::warning,
-                fmt::format("[{}] Worker group FAILED; no restart: {}", settings_.role, verdict.reason), true);
+        if (policy_.has_rules()) say_no_restart(verdict.reason);
         finish(RunResult::Outcome::workers_failed);
         return;
     }
     say_restart(verdict);
     backoff_ = verdict.wait;
+    free_restart_ = verdict.free;
     say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
     out_.emplace_back(ReleaseGroup{true});
     ++restart_count_;
     begin_attempt(JoinRound::Cause::failure);
+}
+
+void AgentMachine::say_no_restart(const std::string& reason) {
+    say(Say::Level::warning, fmt::format("[{}] Worker group FAILED; no restart: {}", settings_.role, reason), true);
 }
 
 void AgentMachine::say_restart(const RestartVerdict& verdict) {

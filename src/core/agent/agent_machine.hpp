@@ -60,6 +60,7 @@ class AgentMachine {
 
     void on(const RoundReady& event);
     void on(const JoinFailed& event);
+    void on(const RestartRefused& event);
     void on(const MembershipChanged& event);
     void on(const PeersRestart& event);
     void on(const RunEnded& event);
@@ -90,6 +91,7 @@ class AgentMachine {
     void kill_workers();
     void all_ended();
     void attempt_failed();
+    void say_no_restart(const std::string& reason);
     void say_restart(const RestartVerdict& verdict);
     void finish(RunResult::Outcome outcome);
     std::vector<int> alive() const;
@@ -105,6 +107,7 @@ class AgentMachine {
     bool suspended_ = false;
     RestartPolicy policy_;
     int restart_count_ = 0;
+    bool free_restart_ = false;             ///< the one that was decided last
     std::chrono::milliseconds backoff_{0};  ///< how long the next start has to wait
     RoundPlace place_;                      ///< of the round that is complete
     std::optional<int> peers_spent_;        ///< what the node that caused the stop has spent
@@ -113,6 +116,7 @@ class AgentMachine {
     Error error_;  ///< of a start that failed, or of a job that ended elsewhere
     std::vector<Worker> workers_;
     std::vector<WorkerFailure> failures_;
+    std::vector<WorkerFailure> former_failures_;  ///< of the attempt before, until a round is complete
     std::vector<AgentCommand> out_;
 };
 

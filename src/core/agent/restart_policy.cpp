@@ -20,12 +20,17 @@ bool contains(const std::vector<ExitStatus>& list, ExitStatus status) {
 
 }  // namespace
 
+std::string job_limit_reached(int restarts) {
+    return fmt::format("the job has had its {} restarts of --max-job-restarts", restarts);
+}
+
 RestartPolicy::RestartPolicy(RestartConfig rules, int max_restarts)
     : rules_(std::move(rules)), max_restarts_(max_restarts) {}
 
 bool RestartPolicy::has_rules() const {
     return !rules_.never_on.empty() || !rules_.free_on.empty() || rules_.min_uptime.count() > 0 ||
-           rules_.backoff_first.count() > 0 || rules_.window_restarts > 0 || rules_.renewed_after.count() > 0;
+           rules_.backoff_first.count() > 0 || rules_.window_restarts > 0 || rules_.renewed_after.count() > 0 ||
+           rules_.job_restarts;
 }
 
 RestartVerdict RestartPolicy::judge(const std::vector<WorkerFailure>& failures, milliseconds now) {
@@ -39,11 +44,14 @@ RestartVerdict RestartPolicy::judge(const std::vector<WorkerFailure>& failures, 
     verdict.left = max_restarts_ - spent_;
     if (root != nullptr) verdict.reason = forbidden(failures, *root, now);
     if (!verdict.reason.empty()) return verdict;
-    const bool free = root != nullptr && contains(rules_.free_on, root->status);
-    if (free) {
+    verdict.free = root != nullptr && contains(rules_.free_on, root->status);
+    if (verdict.free) {
         verdict.reason = fmt::format("{} is in --free-restart-on", exit_status_text(root->status));
     } else if (verdict.left <= 0) {
         verdict.reason = max_restarts_ == 0 ? "--max-restarts is 0" : "no restarts are left";
+        return verdict;
+    } else if (rules_.job_restarts && spent_ >= *rules_.job_restarts) {
+        verdict.reason = job_limit_reached(*rules_.job_restarts);
         return verdict;
     } else {
         ++spent_;

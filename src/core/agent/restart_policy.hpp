@@ -16,10 +16,14 @@ namespace cpprun {
 /// What is to be done about a failed attempt.
 struct RestartVerdict {
     bool restart = false;
+    bool free = false;                  ///< it does not count
     std::chrono::milliseconds wait{0};  ///< before the workers are started
     int left = 0;                       ///< restarts that were left before this one
     std::string reason;  ///< "no restarts are left", "exit:84 is in --free-restart-on"; empty: the budget allows it
 };
+
+/// Why there is no restart when --max-job-restarts is `restarts`.
+std::string job_limit_reached(int restarts);
 
 class RestartPolicy {
   public:

@@ -605,5 +605,17 @@ TEST(AgentMachine, NamesItsPhase) {
     EXPECT_EQ(other.exits(0, ok).phase(), "barrier");
 }
 
+TEST(AgentMachine, ARestartThatTheJobRefusesEndsTheRunWithTheFailuresOfTheAttempt) {
+    Agent agent(settings(1, 5), true);
+    agent.send(place_after({})).started().exits(0, ExitStatus::exited(7));
+    EXPECT_EQ(agent.all<JoinRound>().back().cause, JoinRound::Cause::failure);
+    agent.send(RestartRefused{"enough"});
+    ASSERT_TRUE(agent.result());
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    ASSERT_EQ(agent.result()->failures.size(), 1U);
+    EXPECT_EQ(agent.result()->failures.front().status, ExitStatus::exited(7));
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED; no restart: enough"));
+}
+
 }  // namespace
 }  // namespace cpprun

@@ -68,7 +68,7 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     machine.set("CPPRUN_STDIN", "1").set("CPPRUN_HEALTH_FILE", "/tmp/h").set("CPPRUN_HEALTH_PORT", "8080");
     machine.set("CPPRUN_HEALTH_BIND", "[::1]").disk.put("/tmp/", folder());
     machine.set("CPPRUN_MIN_UPTIME", "5").set("CPPRUN_RESTART_BACKOFF", "1:60").set("CPPRUN_RESTART_WINDOW", "3/600");
-    machine.set("CPPRUN_RESTART_BUDGET_RENEWED_AFTER", "7200");
+    machine.set("CPPRUN_RESTART_BUDGET_RENEWED_AFTER", "7200").set("CPPRUN_MAX_JOB_RESTARTS", "4");
     const LaunchConfig config = machine.config({"env", "x"});
     EXPECT_EQ(config.rendezvous.min_nodes, 2);
     EXPECT_EQ(config.rendezvous.max_nodes, 3);
@@ -120,6 +120,7 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     EXPECT_EQ(config.restart.window_restarts, 3);
     EXPECT_EQ(config.restart.window, std::chrono::seconds(600));
     EXPECT_EQ(config.restart.renewed_after, std::chrono::hours(2));
+    EXPECT_EQ(config.restart.job_restarts, 4);
 }
 
 TEST(Values, AForwardedSignalIsNotHandledAsWell) {
@@ -280,6 +281,7 @@ TEST(Values, B03AWrongValueIsOneLineThatNamesOptionAndValue) {
         {{"--restart-backoff=1:x"}, "argument --restart-backoff/--restart_backoff: invalid value: '1:x' (accepted: "},
         {{"--restart-backoff=9:5"},
          "argument --restart-backoff/--restart_backoff: invalid value: '9:5': MAX is less than FIRST"},
+        {{"--max-job-restarts=-1"}, "argument --max-job-restarts/--max_job_restarts: invalid value: '-1'"},
         {{"--restart-window=3"}, "argument --restart-window/--restart_window: invalid value: '3' (accepted: "},
         {{"--restart-window=0/5"}, "argument --restart-window/--restart_window: invalid value: '0/5'"},
         {{"--restart-window=3/0"}, "argument --restart-window/--restart_window: invalid value: '3/0'"},
@@ -602,9 +604,9 @@ struct Tasks {
 };
 
 TEST(Values, B22ALauncherForEachTaskIsOneWarningOfTheFirstTask) {
-    const Tasks table[] = {{"8", "0", "0", "2", 8},       {"8", "0", "1", "2", 0},    {"1", "0", "0", "2", 0},
-                           {"8", "0", "0", "1", 0},       {"1(x2),4", "2", "0", "2", 4}, {"1(x2),4", "1", "0", "2", 0},
-                           {"2(x3)", "2", "0", "2", 2},   {"2(x3", "0", "0", "2", 0}, {"", "0", "0", "2", 0}};
+    const Tasks table[] = {{"8", "0", "0", "2", 8},     {"8", "0", "1", "2", 0},       {"1", "0", "0", "2", 0},
+                           {"8", "0", "0", "1", 0},     {"1(x2),4", "2", "0", "2", 4}, {"1(x2),4", "1", "0", "2", 0},
+                           {"2(x3)", "2", "0", "2", 2}, {"2(x3", "0", "0", "2", 0},    {"", "0", "0", "2", 0}};
     for (const Tasks& row : table) {
         FakeMachine machine;
         machine.set("SLURM_STEP_TASKS_PER_NODE", row.per_node).set("SLURM_NODEID", row.node);
