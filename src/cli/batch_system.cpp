@@ -9,13 +9,13 @@
 namespace cpprun {
 namespace {
 
-const std::string* find(const Environment& environment, const char* name) {
+const std::string* text_of(const Environment& environment, const char* name) {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : &found->second;
 }
 
-std::optional<int> number(const Environment& environment, const char* name) {
-    const std::string* text = find(environment, name);
+std::optional<int> number_of(const Environment& environment, const char* name) {
+    const std::string* text = text_of(environment, name);
     return text == nullptr ? std::nullopt : whole_number<int>(*text);
 }
 
@@ -36,28 +36,27 @@ std::optional<int> slurm_entry(std::string_view list, int node) {
     return std::nullopt;
 }
 
-struct Variables {
+struct TaskVariables {
     const char* count;
     const char* own_number;
 };
-constexpr std::array<Variables, 3> others{{{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-                                           {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
-                                           {"PMI_LOCAL_SIZE", "PMI_LOCAL_RANK"}}};
+constexpr std::array<TaskVariables, 3> task_variables{{{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+                                                       {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+                                                       {"PMI_LOCAL_SIZE", "PMI_LOCAL_RANK"}}};
 
 }  // namespace
 
 std::optional<TasksOnThisNode> tasks_on_this_node(const Environment& environment) {
-    if (const std::string* list = find(environment, "SLURM_STEP_TASKS_PER_NODE")) {
-        const int node = number(environment, "SLURM_NODEID").value_or(0);
+    if (const std::string* list = text_of(environment, "SLURM_STEP_TASKS_PER_NODE")) {
+        const int node = number_of(environment, "SLURM_NODEID").value_or(0);
         const auto count = slurm_entry(*list, node);
-        const auto own = number(environment, "SLURM_LOCALID");
+        const auto own = number_of(environment, "SLURM_LOCALID");
         if (count && own) return TasksOnThisNode{*count, *own, "SLURM_STEP_TASKS_PER_NODE=" + *list};
     }
-    for (const Variables& names : others) {
-        const auto count = number(environment, names.count);
-        const auto own = number(environment, names.own_number);
-        if (count && own)
-            return TasksOnThisNode{*count, *own, std::string(names.count) + "=" + std::to_string(*count)};
+    for (const TaskVariables& names : task_variables) {
+        const auto count = number_of(environment, names.count);
+        const auto own = number_of(environment, names.own_number);
+        if (count && own) return TasksOnThisNode{*count, *own, std::string(names.count) + "=" + std::to_string(*count)};
     }
     return std::nullopt;
 }

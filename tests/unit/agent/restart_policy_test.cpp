@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-WorkerFailure failure(ExitStatus status, milliseconds age = 1h, int local_rank = 0) {
+WorkerFailure failure_with(ExitStatus status, milliseconds age = 1h, int local_rank = 0) {
     WorkerFailure out;
     out.status = status;
     out.age = age;
@@ -130,7 +130,7 @@ TEST(RestartPolicy, JudgesEachRowOfTheTable) {
         for (std::size_t i = 0; i < row.attempts.size(); ++i) {
             const Attempt& attempt = row.attempts[i];
             const int spent_before = policy.spent();
-            const RestartVerdict verdict = policy.judge({failure(attempt.status, attempt.age)}, attempt.at);
+            const RestartVerdict verdict = policy.judge({failure_with(attempt.status, attempt.age)}, attempt.at);
             const std::string expected = attempt.expected;
             const std::string where = std::string(row.name) + ", attempt " + std::to_string(i);
             const bool restart = expected == "restart" || expected == "free" || expected.starts_with("wait ");
@@ -150,10 +150,10 @@ TEST(RestartPolicy, JudgesEachRowOfTheTable) {
 TEST(RestartPolicy, AnyWorkerThatFailedByItselfCanForbidARestartAndOneThatWasStoppedCannot) {
     RestartConfig rules;
     rules.never_on = {ExitStatus::exited(83), ExitStatus::killed_by(SIGTERM)};
-    std::vector<WorkerFailure> failures{failure(failed), failure(ExitStatus::killed_by(SIGTERM), 1h, 1)};
+    std::vector<WorkerFailure> failures{failure_with(failed), failure_with(ExitStatus::killed_by(SIGTERM), 1h, 1)};
     failures[1].after_stop_signal = true;
     EXPECT_TRUE(RestartPolicy(rules, 1).judge(failures, 0ms).restart);
-    failures.push_back(failure(ExitStatus::exited(83), 1h, 2));
+    failures.push_back(failure_with(ExitStatus::exited(83), 1h, 2));
     const RestartVerdict verdict = RestartPolicy(rules, 1).judge(failures, 0ms);
     EXPECT_FALSE(verdict.restart);
     EXPECT_EQ(verdict.reason, "exit:83 of local rank 2 is in --no-restart-on");
@@ -162,7 +162,7 @@ TEST(RestartPolicy, AnyWorkerThatFailedByItselfCanForbidARestartAndOneThatWasSto
 TEST(RestartPolicy, OnlyTheRootCauseMakesARestartFree) {
     RestartConfig rules;
     rules.free_on = {ExitStatus::exited(84)};
-    std::vector<WorkerFailure> failures{failure(failed), failure(ExitStatus::exited(84))};
+    std::vector<WorkerFailure> failures{failure_with(failed), failure_with(ExitStatus::exited(84))};
     RestartPolicy policy(rules, 1);
     EXPECT_TRUE(policy.judge(failures, 0ms).restart);
     EXPECT_EQ(policy.spent(), 1);
@@ -171,9 +171,9 @@ TEST(RestartPolicy, OnlyTheRootCauseMakesARestartFree) {
 TEST(RestartPolicy, RestartsOfOthersCountAndTheAccountOfTheNodeThatFailedHolds) {
     RestartPolicy policy({}, 2);
     policy.spend(2);
-    EXPECT_FALSE(policy.judge({failure(failed)}, 0ms).restart);
+    EXPECT_FALSE(policy.judge({failure_with(failed)}, 0ms).restart);
     policy.agree_on(1);
-    EXPECT_TRUE(policy.judge({failure(failed)}, 0ms).restart);
+    EXPECT_TRUE(policy.judge({failure_with(failed)}, 0ms).restart);
     EXPECT_EQ(policy.spent(), 2);
 }
 
