@@ -400,7 +400,8 @@ void AgentDriver::watch_uninterruptible() {
         if (error || result_) return;
         const auto now = std::chrono::steady_clock::now();
         for (int rank = 0; rank < workers_.count(); ++rank) {
-            if (workers_.state_letter(rank) != 'D') {
+            // A process that is suspended between vfork and exec leaves its parent in that state.
+            if (machine_.phase() == "suspended" || workers_.state_letter(rank) != 'D') {
                 uninterruptible_since_.erase(rank);
                 continue;
             }
