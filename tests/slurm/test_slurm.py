@@ -53,7 +53,7 @@ class Batch:
         (folder / "worker").write_text(WORKER)
         (folder / "worker").chmod(0o755)
         self.env = launchers.minimal_environment(folder, folder, [folder / "bin"]) | cluster | {
-            "FOLDER": str(folder), "COOKIE": self.cookie, "HEAD_ADDRESS": "127.0.0.1", "WORKERS_PER_NODE": "2",
+            "FOLDER": str(folder), "COOKIE": self.cookie, "HEAD_ADDRESS": "127.0.0.1", "WORKERS_PER_NODE": "2", "JOIN_TIMEOUT": "30",
             "OMP_NUM_THREADS": "1"}
         self.env["PATH"] += ":/usr/sbin:/sbin"
 
@@ -159,7 +159,7 @@ def test_B23_a_warning_before_the_limit_lets_the_workers_save_and_the_job_is_req
 
 @both
 def test_B21_a_killed_node_ends_the_job(batch, script):
-    """The launcher of the last node dies of SIGKILL."""
+    """The launcher of the last node dies of SIGKILL. Whether it hosted the store or not, nobody takes its place."""
     batch.submit(script, "--no-requeue").wait_for_workers()
     (victim,) = [pid for pid, (name, environment) in batch.processes().items()
                  if name == "cpprun" and environment.get("SLURM_NODEID") == str(NODES - 1)
