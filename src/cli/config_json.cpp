@@ -29,6 +29,18 @@ const char* name_of(ProgramKind kind) {
     return "";
 }
 
+const char* name_of(Capture capture) {
+    switch (capture) {
+        case Capture::off:
+            return "off";
+        case Capture::automatic:
+            return "auto";
+        case Capture::file:
+            return "file";
+    }
+    return "";
+}
+
 Json streams_json(const StdSpec& spec) {
     if (spec.by_rank.empty()) return static_cast<int>(spec.for_all);
     Json map = Json::object();
@@ -93,7 +105,8 @@ Json logs_json(const LogConfig& config) {
             {"line_prefix_template", or_null(config.line_prefix_template)},
             {"local_ranks_filter", config.local_ranks_filter},
             {"duplicate_stdout_filters", config.duplicate_stdout_filters},
-            {"duplicate_stderr_filters", config.duplicate_stderr_filters}};
+            {"duplicate_stderr_filters", config.duplicate_stderr_filters},
+            {"capture", name_of(config.capture)}};
 }
 
 Json stop_json(const StopConfig& config) {
@@ -160,6 +173,7 @@ std::string config_json(const LaunchRequest& request) {
                     {"max_restarts", config.max_restarts},
                     {"monitor_interval", config.monitor_interval},
                     {"event_log_handler", config.event_log_handler},
+                    {"events", config.events_file},
                     {"numa_binding", binding == nullptr ? Json(nullptr) : Json(binding)},
                     {"virtual_local_rank", config.virtual_local_rank},
                     {"omp_num_threads", or_null(config.omp_num_threads)},

@@ -75,6 +75,8 @@ enum class OptionId : std::size_t {
     lost_after,
     silent_after,
     exit_barrier_timeout,
+    events,
+    capture,
     print_config,
     version,
 };

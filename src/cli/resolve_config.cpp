@@ -202,6 +202,8 @@ class Resolver {
             logs.duplicate_stdout_filters = split_filters(text(OptionId::duplicate_stdout_filters));
         if (setting(OptionId::duplicate_stderr_filters).given())
             logs.duplicate_stderr_filters = split_filters(text(OptionId::duplicate_stderr_filters));
+        const std::string& capture = text(OptionId::capture);
+        logs.capture = capture == "off" ? Capture::off : capture == "file" ? Capture::file : Capture::automatic;
         return resolve_log_dir();
     }
 
@@ -343,6 +345,7 @@ class Resolver {
         if (!std::isfinite(config_.monitor_interval) || config_.monitor_interval <= 0)
             return invalid_value(raw_, OptionId::monitor_interval);
         config_.event_log_handler = text(OptionId::event_log_handler);
+        config_.events_file = text(OptionId::events);
         constexpr std::array<std::string_view, 3> known{"null", "console", "dynamic_rendezvous"};
         if (std::find(known.begin(), known.end(), config_.event_log_handler) == known.end())
             say(Notice::Level::warning, "--event-log-handler=" + config_.event_log_handler +

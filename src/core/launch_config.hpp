@@ -96,6 +96,13 @@ struct ProgramConfig {
     std::string start_method = "spawn";
 };
 
+/// How a worker's stderr reaches the console where neither --redirects nor --tee puts it into a file.
+enum class Capture : std::uint8_t {
+    off,        ///< it is the launcher's own
+    automatic,  ///< as `file`, unless the launcher's stderr is a terminal
+    file,       ///< by way of a file of the launcher's, which keeps the last words
+};
+
 struct LogConfig {
     std::optional<std::string> base_dir;  ///< --log-dir; none: a fresh folder below the temporary one
     bool disabled = false;                ///< --log-dir=/dev/null
@@ -105,6 +112,7 @@ struct LogConfig {
     std::vector<int> local_ranks_filter;  ///< empty: all
     std::vector<std::string> duplicate_stdout_filters;
     std::vector<std::string> duplicate_stderr_filters;
+    Capture capture = Capture::off;
 };
 
 struct StopConfig {
@@ -162,6 +170,7 @@ struct LaunchConfig {
     int max_restarts = 0;
     double monitor_interval = 0.1;  ///< seconds; accepted, a bound only
     std::string event_log_handler = "null";
+    std::string events_file;  ///< --events; empty: none
     NumaBinding numa_binding = NumaBinding::none;
     bool virtual_local_rank = false;
     std::optional<std::string> omp_num_threads;  ///< what to export as OMP_NUM_THREADS; none: leave it as it is

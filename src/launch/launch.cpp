@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launch/launch.hpp"
 
+#include "cli/config_json.hpp"
 #include "core/agent/signal_names.hpp"
 #include "core/devices/numa_binding.hpp"
 #include "core/devices/virtual_rank.hpp"
 #include "core/devices/visible_devices.hpp"
 #include "core/report/info_blocks.hpp"
+#include "core/report/run_index.hpp"
 #include "launch/exit_code.hpp"
 #include "launch/run_report.hpp"
 #include "launch/store_service.hpp"
@@ -15,6 +17,7 @@
 #include "runtime/devices/probe_numa.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/logs/log_files.hpp"
+#include "runtime/os/bounded_file.hpp"
 #include "runtime/os/descriptor_limit.hpp"
 #include "runtime/rendezvous/c10d_meeting.hpp"
 #include "runtime/rendezvous/static_meeting.hpp"
@@ -24,6 +27,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <unistd.h>
 
 namespace cpprun {
 namespace {
@@ -68,16 +72,40 @@ Result<std::unique_ptr<JobMeeting>> open_meeting(const LaunchConfig& config, con
         return std::make_unique<StaticMeeting>(config, host, io.get_executor(), say_for_store);
     }
     BOOST_OUTCOME_TRY(auto workers, WorkerMeeting::open(config, say_for_store));
-    return std::make_unique<LocalMeeting>(config, std::move(workers));
+    return std::make_unique<LocalMeeting>(config, host.host_name, std::move(workers));
 }
 
-Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, SignalInheritance signals) {
+Result<std::optional<EventFile>> open_events(const LaunchConfig& config) {
+    if (config.events_file.empty()) return std::optional<EventFile>{};
+    BOOST_OUTCOME_TRY(EventFile file, EventFile::open(config.events_file));
+    return std::optional(std::move(file));
+}
+
+void write_run_index(const RunLogs& logs, const LaunchConfig& config, const Chronicle& chronicle,
+                     const RunResult* result) {
+    if (logs.directory().empty() || !leaves_run_index(config.logs, config.nproc_per_node)) return;
+    const Result<void> written =
+        write_file(logs.directory() + "/run.json",
+                   run_index(chronicle.run(), config.logs, config_json({config, {}}), chronicle.rounds(), result));
+    if (!written) log(LogLevel::error, "cannot leave run.json: " + written.error().message, true);
+}
+
+struct FinishedRun {
+    RunResult result;
+    RunEvidence evidence;
+};
+
+Result<FinishedRun> run(const LaunchConfig& config, const HostFacts& host, SignalInheritance signals) {
+    BOOST_OUTCOME_TRY(std::optional<EventFile> events, open_events(config));
     std::set<int> wanted = handled_signals(config.stop);
     wanted.insert(config.stop.forward_signals.begin(), config.stop.forward_signals.end());
     hold_also(signals, wanted);
     BOOST_OUTCOME_TRY(auto cpus, cpus_by_rank(config, host));
     BOOST_OUTCOME_TRY(auto devices, virtual_devices(config, host));
-    BOOST_OUTCOME_TRY(RunLogs logs, RunLogs::create(config.logs, config.rendezvous.run_id, host.environment));
+    LogConfig log_config = config.logs;
+    if (log_config.capture == Capture::automatic)
+        log_config.capture = ::isatty(STDERR_FILENO) == 1 ? Capture::off : Capture::file;
+    BOOST_OUTCOME_TRY(RunLogs logs, RunLogs::create(log_config, config.rendezvous.run_id, host.environment));
     if (config.rendezvous.standalone) log(LogLevel::info, standalone_block(config));
     log(LogLevel::info, fmt::format("Using nproc_per_node={}.", config.nproc_text));
     if (!config.nproc_explanation.empty()) log(LogLevel::info, config.nproc_explanation);
@@ -96,7 +124,7 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, SignalI
             log(LogLevel::warning, started.error().message + "; should this agent freeze, nothing stops its workers");
         }
     }
-    RunResult result;
+    FinishedRun finished;
     {
         boost::asio::io_context io(1);
         Result<std::unique_ptr<JobMeeting>> meeting = open_meeting(config, host, io);
@@ -105,11 +133,19 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, SignalI
             return meeting.error();
         }
         AgentDriver agent(io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs,
-                               *meeting.value(), guard.get()});
-        result = agent.run();
+                               *meeting.value(), guard.get(), events ? &*events : nullptr});
+        write_run_index(logs, config, agent.chronicle(), nullptr);
+        finished.result = agent.run();
+        write_run_index(logs, config, agent.chronicle(), &finished.result);
+        finished.evidence.rounds = agent.chronicle().rounds();
     }
     logs.finish();
-    return result;
+    // A temporary one is gone if no file was in it.
+    std::error_code ignored;
+    if (!logs.directory().empty() && std::filesystem::exists(logs.directory(), ignored))
+        finished.evidence.log_directory = logs.directory();
+    finished.evidence.log_directory_was_asked_for = logs.directory_was_asked_for();
+    return finished;
 }
 
 }  // namespace
@@ -123,18 +159,18 @@ int launch(const LaunchConfig& config, const std::vector<Notice>& notices, const
         report_error(served.error(), host.program_name);
         return exit_code(served.error().kind);
     }
-    Result<RunResult> result = run(config, host, signals);
-    if (!result) {
+    Result<FinishedRun> finished = run(config, host, signals);
+    if (!finished) {
         RunResult refused;
         refused.outcome = RunResult::Outcome::not_started;
-        refused.error = result.error();
-        report_run(refused, config, host);
-        return exit_code(result.error().kind);
+        refused.error = finished.error();
+        report_run(refused, config, host, {});
+        return exit_code(finished.error().kind);
     }
-    report_run(result.value(), config, host);
-    if (result.value().outcome == RunResult::Outcome::signaled && !result.value().signal_handled)
-        die_by_signal(result.value().signo);
-    return exit_code(result.value(), config.stop);
+    const RunResult& result = finished.value().result;
+    report_run(result, config, host, finished.value().evidence);
+    if (result.outcome == RunResult::Outcome::signaled && !result.signal_handled) die_by_signal(result.signo);
+    return exit_code(result, config.stop);
 }
 
 }  // namespace cpprun

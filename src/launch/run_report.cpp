@@ -2,6 +2,7 @@
 #include "launch/run_report.hpp"
 
 #include "core/agent/worker_command.hpp"
+#include "core/report/failure_report.hpp"
 #include "core/report/failure_summary.hpp"
 #include "core/text/terminal_safe.hpp"
 #include "runtime/diagnostics.hpp"
@@ -52,7 +53,28 @@ void copy_to_parent(const WorkerFailure& root, const HostFacts& host) {
     write_own_error_file(path, error_file_for_parent(*root.record, root.status.python_code()));
 }
 
-void report_failures(const RunResult& result, const LaunchConfig& config, const HostFacts& host) {
+void report_causes(const RunResult& result, const LaunchConfig& config, const HostFacts& host,
+                   const RunEvidence& evidence) {
+    FailureReportInput input;
+    input.script = config.program.script;
+    input.host = host.host_name;
+    input.failures = result.failures;
+    if (!evidence.rounds.empty()) {
+        input.workers = evidence.rounds.back().workers;
+        input.first_rank = evidence.rounds.back().place.ranks.global_base;
+    }
+    input.restarts_used = result.restarts_used;
+    input.max_restarts = config.max_restarts;
+    input.log_directory = evidence.log_directory;
+    const FailureStory story = tell_failures(input);
+    print_to_stderr(failure_report(input, story));
+    if (evidence.log_directory.empty() || !evidence.log_directory_was_asked_for) return;
+    const Result<void> written = write_file(evidence.log_directory + "/failure.json", failure_json(input, story));
+    if (!written) log(LogLevel::error, "cannot leave failure.json: " + written.error().message, true);
+}
+
+void report_failures(const RunResult& result, const LaunchConfig& config, const HostFacts& host,
+                     const RunEvidence& evidence) {
     if (result.failures.empty()) {
         print_to_stderr("cpprun: the worker group failed and none of its workers left a status of its own");
         return;
@@ -65,16 +87,21 @@ void report_failures(const RunResult& result, const LaunchConfig& config, const 
         failure_table(report_title(config.program), result.failures, times, full_host_name(host.host_name)));
     const std::string hint = failure_hint(result.failures);
     if (!hint.empty()) print_to_stderr("hint: " + hint);
+    // Heard of while this node was stopping its own workers.
+    if (!result.report_elsewhere.empty())
+        print_to_stderr("another node failed too:\n" + terminal_safe(result.report_elsewhere));
+    report_causes(result, config, host, evidence);
 }
 
 }  // namespace
 
-void report_run(const RunResult& result, const LaunchConfig& config, const HostFacts& host) {
+void report_run(const RunResult& result, const LaunchConfig& config, const HostFacts& host,
+                const RunEvidence& evidence) {
     switch (result.outcome) {
         case RunResult::Outcome::succeeded:
             return;
         case RunResult::Outcome::workers_failed:
-            report_failures(result, config, host);
+            report_failures(result, config, host, evidence);
             return;
         case RunResult::Outcome::signaled: {
             const std::string message =
@@ -88,6 +115,7 @@ void report_run(const RunResult& result, const LaunchConfig& config, const HostF
         case RunResult::Outcome::ended_elsewhere:
         case RunResult::Outcome::not_started:
             report_error(result.error, host.program_name);
+            if (!result.report_elsewhere.empty()) print_to_stderr(terminal_safe(result.report_elsewhere));
             record_launcher_failure("RuntimeError: " + result.error.message, host);
             return;
     }

@@ -104,7 +104,8 @@ def test_B05_a_script_that_refuses_its_arguments_is_named_with_exit_code_2(place
     assert result.code == 1, result
     assert len(re.findall(r"exitcode  : 2 ", result.stderr)) == 2, result
     assert "unrecognized arguments: --local-rank=0" in result.stderr, result
-    assert result.stderr.splitlines()[-1].startswith("hint: exit code 2 right after the start"), result
+    assert "\nhint: exit code 2 right after the start" in result.stderr, result
+    assert result.stderr.splitlines()[-1].endswith("exit code 2: the script refused its arguments"), result
 
 
 def test_B06_a_value_that_became_the_script_is_found_before_the_launch(place):

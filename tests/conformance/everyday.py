@@ -4,6 +4,8 @@ difference out of both, and says whether it was there. It takes out nothing else
 import re
 
 OMP_LINE = re.compile(r"OMP_NUM_THREADS")
+REPORT = re.compile(r"---- cpprun report: |  \| |(root cause|alike     |usually   |memory    |/dev/shm  |core      |stderr    |"
+                    r"error file|all of it |others    |          |before    |logs      |restarts  |verdict   ): ")
 EMPTY_FOLDER = re.compile(r"^d\S+ tmp/torchelastic_")
 
 def launcher_traceback(theirs, ours):
@@ -102,7 +104,18 @@ def arguments_refused(theirs, ours):
     return len(hint) == 1
 
 
+def failure_report(theirs, ours):
+    """cpprun says after the table what happened, and leaves the same, and an index of the run, as JSON in
+    the log folder."""
+    ours["files"] = [line for line in ours["files"] if not re.search(r"/(failure|run)\.json\b", line)]
+    rest = [line for line in ours["stderr"] if not REPORT.match(line)]
+    shown = any(line.startswith("---- cpprun report: ") for line in ours["stderr"])
+    ours["stderr"] = rest
+    return shown
+
+
 EVERYDAY = {
+    "failure-report": failure_report,
     "arguments-refused": arguments_refused,
     "own-error-file-mode": own_error_file_mode,
     "no-framework-in-launcher": framework_in_the_launcher,

@@ -36,6 +36,10 @@ def test_a_final_failure_ends_all_nodes_and_is_named(network, job, kinds, failin
     if kinds[failing] == "cpprun":
         told = agents[1 - failing].stderr
         assert hosts[failing].name in told and "37" in told, agents
+    if list(kinds) == ["cpprun", "cpprun"]:
+        begin = f"verdict   : rank {workers[failing].rank} on {hosts[failing].name}"
+        for last in (agent.stderr.splitlines()[-1] for agent in agents):
+            assert last.startswith(begin) and last.endswith(" failed first, with exit code 37"), agents
 
 
 def test_B80_with_a_killed_agent_the_others_go_on(network, job):

@@ -30,7 +30,8 @@ struct RoundPlace {
     std::int64_t round = 0;  ///< the same on all nodes
     RankRange ranks;
     MasterAddress master;
-    int restart_count = 0;  ///< what the workers see; the nodes' own idea where it is the larger one
+    int restart_count = 0;                  ///< what the workers see; the nodes' own idea where it is the larger one
+    std::vector<std::string> members = {};  ///< the nodes' names by group rank; empty where this node does not know it
 };
 
 // --- events ---
@@ -50,6 +51,7 @@ struct JoinFailed {
 /// on after "…; will restart worker group".
 struct MembershipChanged {
     std::string reason;
+    std::vector<std::string> lost = {};  ///< names of the nodes that are gone
 };
 
 /// The restart that this node asked for is one too many for the whole job.
@@ -62,11 +64,13 @@ struct RestartRefused {
 struct PeersRestart {
     std::string reason;
     std::optional<int> spent = {};
+    std::vector<std::string> lost = {};
 };
 
 /// The job is over, by no doing of this node's: a final failure elsewhere, or the store is gone.
 struct RunEnded {
     Error error;
+    std::string report = {};  ///< what the node that failed says about it, many lines; empty: not known
 };
 
 /// The others may go on without this node, which they cannot hear: its workers must be gone before they do.
@@ -208,6 +212,7 @@ struct RunResult {
     bool signal_handled = true;
     bool from_terminal = false;  ///< `signo` was a key
     Error error;
+    std::string report_elsewhere = {};  ///< of another node that failed
     int restarts_used = 0;
 };
 

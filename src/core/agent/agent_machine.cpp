@@ -117,6 +117,7 @@ void AgentMachine::restart_with_others(StopReason reason, const std::string& tex
 
 void AgentMachine::on(const RunEnded& event) {
     error_ = event.error;
+    report_elsewhere_ = event.report;
     if (without_workers()) {
         finish(RunResult::Outcome::ended_elsewhere);
         return;
@@ -438,6 +439,7 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     result.signal_handled = received_handled_;
     result.from_terminal = from_terminal_;
     result.error = error_;
+    result.report_elsewhere = report_elsewhere_;
     result.restarts_used = restart_count_;
     out_.emplace_back(Finish{std::move(result)});
 }

@@ -114,6 +114,7 @@ class AgentMachine {
     std::chrono::milliseconds now_{0};      ///< of the last event that had a time
     bool may_restart_ = true;
     Error error_;  ///< of a start that failed, or of a job that ended elsewhere
+    std::string report_elsewhere_;
     std::vector<Worker> workers_;
     std::vector<WorkerFailure> failures_;
     std::vector<WorkerFailure> former_failures_;  ///< of the attempt before, until a round is complete

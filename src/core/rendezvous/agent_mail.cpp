@@ -87,6 +87,11 @@ struct Writer {
         message["text"] = failed.text.substr(0, 2048);
         return written(std::move(message), "failed", serial);
     }
+    std::string operator()(const FailureReport& report) const {
+        Json message;
+        message["text"] = report.text.substr(0, failure_report_bytes_max);
+        return written(std::move(message), "report", serial);
+    }
     std::string operator()(const RoundProgress& round) const {
         const JoinProgress& progress = round.progress;
         Json message;
@@ -248,6 +253,8 @@ std::optional<HostMail> decode_mail(const NodeId& to, std::string_view text) {
     if (kind == "reinstated") return Reinstated{to};
     if (kind == "progress") return progress_of(message);
     if (kind == "stranger") return NotAMember{};
+    if (kind == "report")
+        return FailureReport{text_field(message, "text").value_or("").substr(0, failure_report_bytes_max)};
     if (kind == "failed") return JobFailed{text_field(message, "text").value_or("")};
     return std::nullopt;
 }

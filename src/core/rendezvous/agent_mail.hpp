@@ -40,10 +40,16 @@ struct NotAMember {};
 struct JobFailed {
     std::string text;
 };
+/// What the node that failed says about it; comes before JobFailed.
+struct FailureReport {
+    std::string text;  ///< failure_report_bytes_max at most
+};
+/// The longest report of a failure that nodes tell each other, in bytes.
+inline constexpr std::size_t failure_report_bytes_max = 4096;
 
 /// What the host answers: a command of its machine for the led node, or one of the others.
-using HostMail =
-    std::variant<RoundFormed, JoinEnded, RestartNeeded, RunClosed, Reinstated, RoundProgress, NotAMember, JobFailed>;
+using HostMail = std::variant<RoundFormed, JoinEnded, RestartNeeded, RunClosed, Reinstated, RoundProgress, NotAMember,
+                              JobFailed, FailureReport>;
 
 /// At most eight nodes are named, so that a message does not grow with the job. Of a round's members it holds the first
 /// and the addressee; the others have no name then.

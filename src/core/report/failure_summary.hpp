@@ -4,6 +4,7 @@
 
 #include "core/agent/exit_status.hpp"
 #include "core/report/error_file.hpp"
+#include "core/report/failure_evidence.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -24,6 +25,7 @@ struct WorkerFailure {
     std::string error_file;             ///< its path; empty when there is no usable file
     bool after_stop_signal = false;     ///< it ended after the agent had asked it to stop
     std::optional<std::chrono::milliseconds> age = {};  ///< from its group's start to its end; none: not known
+    FailureEvidence evidence = {};
 };
 
 /// Index of the root cause: the smallest timestamp, and of equal ones the first recorded. `failures` is not empty.

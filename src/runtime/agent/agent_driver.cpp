@@ -4,9 +4,11 @@
 #include "core/agent/signal_names.hpp"
 #include "core/agent/worker_command.hpp"
 #include "core/logs/prefix_template.hpp"
+#include "core/option_names.hpp"
 #include "core/report/error_file.hpp"
 #include "core/report/info_blocks.hpp"
 #include "runtime/diagnostics.hpp"
+#include "runtime/logs/captured_file.hpp"
 #include "runtime/os/bounded_file.hpp"
 #include "runtime/process/strangers.hpp"
 
@@ -38,8 +40,13 @@ AgentSettings settings_of(const LaunchConfig& config) {
     return settings;
 }
 
-TailOptions tail_options() {
+/// The captured streams of all workers together may hold this much that the console has not taken.
+constexpr std::uint64_t captured_bytes_of_node = std::uint64_t{512} << 20U;
+
+TailOptions tail_options(int nproc) {
     TailOptions options;
+    options.captured_bytes_max = std::clamp(captured_bytes_of_node / static_cast<std::uint64_t>(nproc),
+                                            std::uint64_t{1} << 20U, options.captured_bytes_max);
     options.on_error = [](const std::string& text) { log(LogLevel::error, text, true); };
     return options;
 }
@@ -54,6 +61,23 @@ LogLevel as_log_level(Say::Level level) {
             return LogLevel::error;
     }
     return LogLevel::error;
+}
+
+ChronicleRun chronicle_run(const LaunchConfig& config, const HostFacts& host, const RunLogs& logs) {
+    ChronicleRun run;
+    run.run_id = config.rendezvous.run_id;
+    run.host = host.host_name;
+    run.agent_pid = host.pid;
+    run.role = config.role;
+    run.backend = name_of(config.rendezvous.kind);
+    run.nproc = config.nproc_per_node;
+    run.nodes_min = config.rendezvous.min_nodes;
+    run.nodes_max = config.rendezvous.max_nodes;
+    run.max_restarts = config.max_restarts;
+    run.command = {config.program.script};
+    run.command.insert(run.command.end(), config.program.args.begin(), config.program.args.end());
+    run.log_directory = logs.directory();
+    return run;
 }
 
 // The words of torchrun, which has a hook for a health check and nothing behind it (contract 8.1).
@@ -81,14 +105,17 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
                    statuses_.at(static_cast<std::size_t>(rank)) = status;
+                   // What the worker said comes before what is said about its end.
+                   if (!status.success()) tail_.catch_up(rank);
                    if (lease_ && std::chrono::steady_clock::now() > *lease_)
                        post(Fenced{"This agent stood still for so long that the other nodes may have gone on"});
                    post(exit_event(rank, status));
                }),
-      tail_(io.get_executor(), tail_options()),
+      tail_(io.get_executor(), tail_options(parts_.config.nproc_per_node)),
       worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
+      chronicle_(chronicle_run(parts_.config, parts_.host, parts_.logs)),
       state_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
@@ -107,7 +134,8 @@ RunResult AgentDriver::run() {
                                     entrypoint_name(parts_.config.program)));
     boost::asio::post(io_, [this] {
         pumping_ = true;
-        for (const AgentCommand& command : machine_.start()) std::visit([this](const auto& c) { execute(c); }, command);
+        chronicle_.began(moment());
+        obey(machine_.start());
         pumping_ = false;
         pump();
     });
@@ -128,8 +156,8 @@ void AgentDriver::pump() {
     while (!events_.empty()) {
         const AgentEvent event = std::move(events_.front());
         events_.pop_front();
-        for (const AgentCommand& command : machine_.handle(event))
-            std::visit([this](const auto& c) { execute(c); }, command);
+        if (!result_) chronicle_.heard(event, moment());
+        obey(machine_.handle(event));
     }
     pumping_ = false;
     if (phase_ != machine_.phase()) phase_began_ = std::chrono::steady_clock::now();
@@ -166,6 +194,27 @@ HealthRecord AgentDriver::health() const {
 void AgentDriver::reap_orphans() {
     reap_strangers(
         [this](pid_t pid) { return workers_.holds(pid) || (parts_.guard != nullptr && parts_.guard->pid() == pid); });
+}
+
+void AgentDriver::obey(const std::vector<AgentCommand>& commands) {
+    for (const AgentCommand& command : commands) {
+        chronicle_.decided(command, moment());
+        tell_chronicle();
+        std::visit([this](const auto& c) { execute(c); }, command);
+    }
+    tell_chronicle();
+}
+
+void AgentDriver::tell_chronicle() {
+    for (const std::string& remark : chronicle_.take_remarks()) log(LogLevel::info, remark);
+    const std::vector<std::string> records = chronicle_.take_records();
+    if (parts_.events != nullptr) parts_.events->append(records);
+}
+
+EventMoment AgentDriver::moment() const {
+    using std::chrono::microseconds;
+    return {std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch()),
+            std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began_)};
 }
 
 void AgentDriver::on_signal(const ReceivedSignal& signal) {
@@ -243,6 +292,8 @@ Result<void> AgentDriver::begin_attempt() {
     say_health_check(parts_.host.environment);
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(place_.restart_count, static_cast<int>(place_.round),
                                                                config.nproc_per_node));
+    chronicle_.logs_are_in(attempt_logs_.directory);
+    evidence_.begin_attempt();
     starter_.begin_attempt(place_of(0));
     return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
 }
@@ -307,6 +358,7 @@ WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
     failure.global_rank = place_.ranks.global_base + local_rank;
     failure.timestamp = std::time(nullptr);
     failure.age = std::chrono::duration_cast<std::chrono::milliseconds>(now - group_started_);
+    failure.evidence = evidence_of(local_rank, status);
     const std::string& path = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     if (path.empty()) return event;
     const auto read = [&]() -> Result<std::optional<ErrorRecord>> {
@@ -324,6 +376,19 @@ WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
         failure.timestamp = failure.record->timestamp.value_or(failure.timestamp);
     }
     return event;
+}
+
+FailureEvidence AgentDriver::evidence_of(int local_rank, ExitStatus status) const {
+    FailureEvidence evidence = evidence_.gather(workers_.pid(local_rank), status);
+    const WorkerStream& stream = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).err;
+    evidence.stderr_log = stream.path;
+    evidence.last_words_known = stream.captured || !stream.path.empty();
+    if (stream.captured) {
+        evidence.last_words = last_bytes(stream.captured->get());
+    } else if (!stream.path.empty()) {
+        evidence.last_words = last_bytes(stream.path);
+    }
+    return evidence;
 }
 
 void AgentDriver::execute(const SignalWorkers& command) {

@@ -7,7 +7,9 @@
 #include "core/devices/virtual_rank.hpp"
 #include "core/host_facts.hpp"
 #include "core/launch_config.hpp"
+#include "core/report/chronicle.hpp"
 #include "core/report/health_record.hpp"
+#include "runtime/agent/event_file.hpp"
 #include "runtime/agent/event_log.hpp"
 #include "runtime/agent/job_meeting.hpp"
 #include "runtime/agent/worker_starter.hpp"
@@ -19,6 +21,7 @@
 #include "runtime/os/signal_source.hpp"
 #include "runtime/process/agent_guard.hpp"
 #include "runtime/process/local_workers.hpp"
+#include "runtime/process/worker_evidence.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -45,6 +48,7 @@ struct AgentParts {
     RunLogs& logs;
     JobMeeting& meeting;
     AgentGuard* guard = nullptr;  ///< none: nothing watches over the agent
+    EventFile* events = nullptr;  ///< none: nothing asks for them
 };
 
 class AgentDriver {
@@ -56,9 +60,15 @@ class AgentDriver {
     /// Runs the agent to its end and returns how it went. Called once.
     RunResult run();
 
+    /// What has happened.
+    const Chronicle& chronicle() const { return chronicle_; }
+
   private:
     void post(AgentEvent event);
     void pump();
+    void obey(const std::vector<AgentCommand>& commands);
+    void tell_chronicle();
+    EventMoment moment() const;
     void execute(const JoinRound& command);
     void execute(const StartGroup& command);
     void execute(const EnterExitBarrier& command);
@@ -77,6 +87,7 @@ class AgentDriver {
     std::string line_prefix(int local_rank) const;
     WorkerPlace place_of(int local_rank) const;
     WorkerExited exit_event(int local_rank, ExitStatus status) const;
+    FailureEvidence evidence_of(int local_rank, ExitStatus status) const;
     void on_signal(const ReceivedSignal& signal);
     void watch_uninterruptible();
     void start_health();
@@ -94,6 +105,9 @@ class AgentDriver {
     WorkerTimers worker_timers_;
     WorkerStarter starter_;
     EventLog event_log_;
+    Chronicle chronicle_;
+    WorkerEvidence evidence_;
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::optional<HealthFile> health_file_;
     std::unique_ptr<HealthServer> health_server_;
     std::string_view phase_;

@@ -15,6 +15,7 @@ void LocalMeeting::join(const JoinRound& wish) {
                                            : assign_ranks({{config_.role, config_.nproc_per_node}}).front();
     place.master = std::move(master.value());
     place.restart_count = wish.restart_count;
+    place.members = {host_name_};
     post(RoundReady{std::move(place)});
 }
 

@@ -6,13 +6,14 @@
 #include "runtime/agent/worker_meeting.hpp"
 
 #include <memory>
+#include <string>
 
 namespace cpprun {
 
 class LocalMeeting final : public JobMeeting {
   public:
-    LocalMeeting(const LaunchConfig& config, std::unique_ptr<WorkerMeeting> workers)
-        : config_(config), workers_(std::move(workers)) {}
+    LocalMeeting(const LaunchConfig& config, std::string host_name, std::unique_ptr<WorkerMeeting> workers)
+        : config_(config), host_name_(std::move(host_name)), workers_(std::move(workers)) {}
 
     void join(const JoinRound& wish) override;
     void enter_exit_barrier() override;
@@ -20,6 +21,7 @@ class LocalMeeting final : public JobMeeting {
 
   private:
     const LaunchConfig& config_;
+    std::string host_name_;
     std::unique_ptr<WorkerMeeting> workers_;
     std::int64_t round_ = 0;
 };

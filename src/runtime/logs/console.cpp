@@ -81,6 +81,10 @@ std::optional<std::string> Console::write_waiting() {
     return std::nullopt;
 }
 
+void Console::pass(std::string_view bytes) {
+    if (!failed_) buffer_.append(bytes);
+}
+
 void Console::forget(const LinePrefixer& source) {
     if (line_owner_ == &source) line_owner_ = nullptr;
 }

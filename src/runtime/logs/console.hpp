@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace cpprun {
 
@@ -27,6 +28,9 @@ class Console {
     /// first.
     template <class Append>
     void show(LinePrefixer& source, Append&& append);
+
+    /// Adds bytes as they are, whatever lines they make.
+    void pass(std::string_view bytes);
 
     /// `source` will not be seen again. Its open line, if any, stays open until another one shows something.
     void forget(const LinePrefixer& source);

@@ -2,10 +2,12 @@
 #include "runtime/logs/copier.hpp"
 
 #include "core/error.hpp"
+#include "runtime/logs/captured_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,6 +31,13 @@ constexpr auto portion_time = 1ms;
 /// How soon after a write, and how often, to look whether the disk is full.
 constexpr auto disk_check_delay = 200ms;
 constexpr auto disk_check_interval = 1s;
+
+/// How often to look whether a captured stream outgrows a console that takes nothing.
+constexpr auto too_much_interval = 50ms;
+
+/// What is shown, at least, of a captured stream that has outgrown its console; and the portions of giving back.
+constexpr std::uint64_t shown_of_too_much = std::uint64_t{1} << 20U;
+constexpr std::uint64_t release_portion = std::uint64_t{64} << 10U;
 
 std::uint64_t size_of(int file) {
     struct stat status {};
@@ -108,6 +117,7 @@ void Copier::run() {
         now_ = Clock::now();
         take_requests();
         look_at_polled_files();
+        leave_out_what_is_too_much();
         copy_round();
         show_quiet_lines();
         retire_drained_streams();
@@ -135,7 +145,7 @@ void Copier::accept(Follow request) {
     Console* console = nullptr;
     if (request.stream.shown) console = request.stream.stream == Std::err ? &consoles_.back() : &consoles_.front();
     Followed& followed = followed_.emplace_back(std::move(request), console);
-    followed.polled = !watch_.suits(followed.file.get());
+    followed.polled = !watch_.suits(followed.fd());
     if (followed.polled) ++polled_;
     followed.token = ++next_token_;
     by_token_[followed.token] = &followed;
@@ -147,12 +157,28 @@ void Copier::accept(Drain request) {
     for (Followed& followed : followed_) {
         if (followed.limit) continue;
         followed.drain_id = request.id;
-        followed.limit = size_of(followed.file.get());
+        followed.limit = size_of(followed.fd());
         if (*followed.limit < followed.offset) followed.offset = 0;  // truncated, see at_end()
         followed.dirty = true;
         followed.not_before = {};
         ++draining.streams_left;
     }
+}
+
+void Copier::accept(CatchUp request) {
+    for (Followed& followed : followed_) {
+        if (!followed.captured() || followed.stream.local_rank != request.local_rank || followed.limit) continue;
+        const std::uint64_t size = size_of(followed.fd());
+        followed.dirty = true;
+        followed.not_before = {};
+        while (is_read(followed) && followed.offset < size && has_room(followed)) {
+            const std::uint64_t before = followed.offset;
+            copy_some(followed);
+            if (followed.offset <= before) break;
+            write_consoles();
+        }
+    }
+    request.done->set_value();
 }
 
 bool Copier::is_read(const Followed& followed) const {
@@ -191,6 +217,10 @@ void Copier::copy_round() {
 }
 
 void Copier::copy_some(Followed& followed) {
+    if (!is_read(followed) && followed.captured()) {
+        skip_captured(followed);
+        return;
+    }
     if (!is_read(followed)) {
         followed.dirty = false;
         if (followed.console == nullptr && !followed.armed) arm(followed);
@@ -199,7 +229,7 @@ void Copier::copy_some(Followed& followed) {
     if (is_done(followed)) return;
     std::uint64_t wanted = chunk_bytes;
     if (followed.limit) wanted = std::min(wanted, *followed.limit - followed.offset);
-    const ssize_t bytes = ::pread(followed.file.get(), chunk_.data(), wanted, static_cast<off_t>(followed.offset));
+    const ssize_t bytes = ::pread(followed.fd(), chunk_.data(), wanted, static_cast<off_t>(followed.offset));
     if (bytes < 0 && errno == EINTR) return;
     if (bytes < 0) {
         report_once(followed.stream.path, "cannot read " + followed.stream.path + ": " + error_text(errno));
@@ -207,7 +237,13 @@ void Copier::copy_some(Followed& followed) {
         if (followed.limit) followed.limit = followed.offset;
         return;
     }
-    const auto count = static_cast<std::size_t>(bytes);
+    auto count = static_cast<std::size_t>(bytes);
+    if (followed.captured() && count == chunk_bytes) {
+        // More is there: the end of a line is a better place to stop, as another rank may be next.
+        const void* end = ::memrchr(chunk_.data(), '\n', count);
+        if (end != nullptr)
+            count = wanted = static_cast<std::size_t>(static_cast<const char*>(end) - chunk_.data()) + 1;
+    }
     if (count > 0) take_bytes(followed, std::string_view(chunk_.data(), count));
     if (count < wanted) at_end(followed, count == 0);
 }
@@ -218,6 +254,10 @@ void Copier::take_bytes(Followed& followed, std::string_view bytes) {
         followed.not_before = now_ + portion_time;
     }
     followed.last_read = now_;
+    if (followed.captured()) {
+        pass_captured(followed, bytes);
+        return;
+    }
     followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.feed(bytes, out); });
     followed.quiet_at.reset();
     if (followed.prefixer.has_partial()) followed.quiet_at = now_ + options_.quiet_time;
@@ -228,11 +268,59 @@ void Copier::take_bytes(Followed& followed, std::string_view bytes) {
     expect_full_disk_check();
 }
 
+void Copier::pass_captured(Followed& followed, std::string_view bytes) {
+    followed.console->pass(bytes);
+    if (followed.offset < followed.released + last_words_bytes_max + release_portion) return;
+    followed.released = release_bytes(followed.fd(), followed.released, followed.offset - last_words_bytes_max);
+}
+
+/// Nobody sees the stream, and only its last words are kept.
+void Copier::skip_captured(Followed& followed) {
+    const std::uint64_t size = size_of(followed.fd());
+    const bool more = size != followed.offset;
+    followed.offset = size;
+    if (size < followed.released) followed.released = 0;
+    if (size >= followed.released + last_words_bytes_max + release_portion)
+        followed.released = release_bytes(followed.fd(), followed.released, size - last_words_bytes_max);
+    if (!followed.armed) {
+        arm(followed);
+    } else if (!more) {
+        followed.dirty = false;
+    }
+    followed.not_before = now_ + portion_time;
+}
+
+void Copier::leave_out_what_is_too_much() {
+    if (now_ < next_too_much_) return;
+    next_too_much_ = now_ + too_much_interval;
+    for (Followed& followed : followed_) {
+        if (!followed.captured() || !is_read(followed) || has_room(followed)) continue;
+        const std::uint64_t size = size_of(followed.fd());
+        if (size < followed.offset + options_.captured_bytes_max) continue;
+        const std::uint64_t begin = size - std::min(shown_of_too_much, options_.captured_bytes_max / 2);
+        const std::string note = "\n[cpprun: " + std::to_string(begin - followed.offset) + " bytes of local rank " +
+                                 std::to_string(followed.stream.local_rank) +
+                                 "'s stderr are left out here, as nobody took them]\n";
+        followed.offset = begin;
+        followed.released = release_bytes(followed.fd(), followed.released, begin - begin % 4096);
+        followed.console->pass(note);
+    }
+}
+
+std::optional<Copier::Clock::time_point> Copier::next_too_much_check() const {
+    const auto waits = [this](const Followed& followed) {
+        return followed.captured() && is_read(followed) && followed.dirty && !has_room(followed);
+    };
+    if (std::none_of(followed_.begin(), followed_.end(), waits)) return std::nullopt;
+    return next_too_much_;
+}
+
 void Copier::at_end(Followed& followed, bool nothing_read) {
-    const std::uint64_t size = nothing_read ? size_of(followed.file.get()) : followed.offset;
+    const std::uint64_t size = nothing_read ? size_of(followed.fd()) : followed.offset;
     if (size < followed.offset) {
         // Somebody has truncated the file, as a shell's `> /dev/stdout` does: what it holds now is new.
         followed.offset = 0;
+        followed.released = 0;
         if (followed.limit) followed.limit = size;
         return;
     }
@@ -246,7 +334,7 @@ void Copier::at_end(Followed& followed, bool nothing_read) {
 
 void Copier::arm(Followed& followed) {
     followed.armed = true;
-    if (followed.polled || watch_.arm(followed.file.get(), followed.token)) return;
+    if (followed.polled || watch_.arm(followed.fd(), followed.token)) return;
     followed.polled = true;
     ++polled_;
 }
@@ -272,7 +360,8 @@ void Copier::retire_drained_streams() {
 }
 
 void Copier::retire(Followed& followed) {
-    if (followed.console != nullptr) {
+    if (followed.captured()) seal(followed.fd());
+    if (followed.console != nullptr && !followed.captured()) {
         followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.finish(out); });
         followed.console->forget(followed.prefixer);
     }
@@ -326,8 +415,8 @@ void Copier::look_at_polled_files() {
     if (polled_ == 0 || now_ < next_poll_) return;
     next_poll_ = now_ + options_.poll_interval;
     for (Followed& followed : followed_) {
-        if (followed.polled && is_read(followed)) followed.dirty = true;
-        if (followed.polled && followed.console == nullptr) expect_full_disk_check();
+        if (followed.polled && (is_read(followed) || followed.captured())) followed.dirty = true;
+        if (followed.polled && followed.console == nullptr && !followed.captured()) expect_full_disk_check();
     }
 }
 
@@ -343,8 +432,10 @@ void Copier::check_for_full_disk() {
         if (followed.console == nullptr && !followed.armed) arm(followed);
     }
     // All of a run's files are on one disk.
-    if (followed_.empty() || !disk_is_full(followed_.front().file.get())) return;
-    report_once("disk", "no space is left where the workers' logs are, at " + followed_.front().stream.path +
+    const auto logged =
+        std::find_if(followed_.begin(), followed_.end(), [](const Followed& f) { return !f.captured(); });
+    if (logged == followed_.end() || !disk_is_full(logged->fd())) return;
+    report_once("disk", "no space is left where the workers' logs are, at " + logged->stream.path +
                             ": what does not fit is lost, and the job goes on");
 }
 
@@ -362,6 +453,7 @@ std::optional<Copier::Clock::time_point> Copier::next_deadline() const {
     std::optional<Clock::time_point> next = disk_check_due_;
     const auto include = [&next](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
     if (polled_ > 0) include(next_poll_);
+    if (const auto check = next_too_much_check()) include(*check);
     for (const Followed& followed : followed_) {
         if (!has_room(followed)) continue;
         if (followed.dirty) include(followed.not_before);
@@ -401,8 +493,8 @@ void Copier::take_notices() {
         const auto found = by_token_.find(token);
         if (found == by_token_.end()) continue;
         found->second->armed = false;
-        found->second->dirty = is_read(*found->second);
-        if (found->second->console == nullptr) expect_full_disk_check();
+        found->second->dirty = is_read(*found->second) || found->second->captured();
+        if (found->second->console == nullptr && !found->second->captured()) expect_full_disk_check();
     }
     if (!notices.overflow) return;
     for (Followed& followed : followed_) {

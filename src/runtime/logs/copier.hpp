@@ -33,12 +33,16 @@ class Copier {
 
     struct Follow {
         TailStream stream;
-        UniqueFd file;  ///< open for reading
+        std::shared_ptr<const UniqueFd> file;  ///< open for reading
     };
     struct Drain {
         int id = 0;  ///< given back to `drained`
     };
-    using Request = std::variant<Follow, Drain>;
+    struct CatchUp {
+        int local_rank = 0;
+        std::shared_ptr<std::promise<void>> done;
+    };
+    using Request = std::variant<Follow, Drain, CatchUp>;
 
     /// What the thread tells the outside; called on the thread, and never after quit() has been seen.
     struct Reports {
@@ -62,8 +66,11 @@ class Copier {
     struct Followed {
         Followed(Follow request, Console* shown_on);
 
+        bool captured() const { return stream.captured != nullptr; }
+        int fd() const { return file->get(); }
+
         TailStream stream;
-        UniqueFd file;
+        std::shared_ptr<const UniqueFd> file;
         int token = 0;     ///< in notices of watch_
         Console* console;  ///< null: only watched
         LinePrefixer prefixer;
@@ -77,7 +84,8 @@ class Copier {
         std::optional<Clock::time_point> quiet_at = std::nullopt;  ///< when to show a line without end
         std::optional<std::uint64_t> limit = std::nullopt;         ///< draining: read no further
         int drain_id = 0;
-        bool held_back = false;  ///< its console still lacks text of an attempt that has ended
+        std::uint64_t released = 0;  ///< captured: up to here the memory has been given back
+        bool held_back = false;      ///< its console still lacks text of an attempt that has ended
     };
 
     struct Draining {
@@ -88,12 +96,17 @@ class Copier {
     void take_requests();
     void accept(Follow request);
     void accept(Drain request);
+    void accept(CatchUp request);
 
     void hold_back_later_attempts();
     void copy_round();
     void copy_some(Followed& followed);
     void take_bytes(Followed& followed, std::string_view bytes);
+    void pass_captured(Followed& followed, std::string_view bytes);
+    void skip_captured(Followed& followed);
+    void leave_out_what_is_too_much();
     void at_end(Followed& followed, bool nothing_read);
+    std::optional<Clock::time_point> next_too_much_check() const;
     void arm(Followed& followed);
     void show_quiet_lines();
     bool is_read(const Followed& followed) const;
@@ -136,6 +149,7 @@ class Copier {
     std::vector<std::string> reported_;
     Clock::time_point now_{};
     Clock::time_point next_poll_{};
+    Clock::time_point next_too_much_{};
     Clock::time_point last_disk_check_{};
     std::optional<Clock::time_point> disk_check_due_;
     int next_token_ = 0;

@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "core/logs/log_layout.hpp"
+#include "runtime/logs/captured_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -113,8 +114,9 @@ bool needs_directory(const LogConfig& config) {
 
 Result<void> follow_stream(Tail& tail, const WorkerLogs& worker, const WorkerStream& stream, Std which,
                            const FilteredLog& filtered, const std::string& prefix) {
-    if (stream.path.empty()) return boost::outcome_v2::success();
+    if (stream.path.empty() && !stream.captured) return boost::outcome_v2::success();
     return tail.add_stream(TailStream{.path = stream.path,
+                                      .captured = stream.captured,
                                       .local_rank = worker.local_rank,
                                       .stream = which,
                                       .shown = stream.shown,
@@ -167,16 +169,30 @@ Result<std::string> RunLogs::make_attempt_directory(int restart_count, int round
 
 Result<WorkerStream> RunLogs::open_stream(const std::string& attempt_directory, int local_rank, Std stream) const {
     WorkerStream opened;
+    if (config_.disabled && stream == Std::err) return open_captured(local_rank, std::move(opened));
     if (config_.disabled) return opened;
     const bool teed = contains(config_.tee.of(local_rank), stream);
     if (!teed && !contains(config_.redirects.of(local_rank), stream)) {
         if (!shows(local_rank)) opened.target = WorkerStream::Target::null;
+        if (stream == Std::err) return open_captured(local_rank, std::move(opened));
         return opened;
     }
     opened.path = stream_log_path(attempt_directory, local_rank, stream);
     BOOST_OUTCOME_TRY(opened.file, open_log(opened.path));
     opened.target = WorkerStream::Target::file;
     opened.shown = teed && shows(local_rank);
+    return opened;
+}
+
+/// A stream that would go `direct`, by way of a file that is copied on.
+Result<WorkerStream> RunLogs::open_captured(int local_rank, WorkerStream direct) const {
+    if (config_.capture != Capture::file) return direct;
+    BOOST_OUTCOME_TRY(CapturedFile captured, make_captured_file("stderr of local rank " + std::to_string(local_rank)));
+    WorkerStream opened;
+    opened.shown = direct.target == WorkerStream::Target::inherit;
+    opened.target = WorkerStream::Target::file;
+    opened.file = std::move(captured.writer);
+    opened.captured = std::move(captured.reader);
     return opened;
 }
 

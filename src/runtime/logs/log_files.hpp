@@ -29,7 +29,9 @@ struct WorkerStream {
     Target target = Target::inherit;
     UniqueFd file = {};     ///< for the child, O_APPEND and O_CLOEXEC; close it once the worker has been started
     std::string path = {};  ///< the log's name, empty without a file
-    bool shown = false;     ///< teed, and not left out by --local-ranks-filter
+    bool shown = false;     ///< teed or captured, and not left out by --local-ranks-filter
+    /// With --capture: `file` is one of the launcher's, and this its reading end.
+    std::shared_ptr<const UniqueFd> captured = {};
 };
 
 struct WorkerLogs {
@@ -60,6 +62,7 @@ class RunLogs {
   public:
     /// Makes the base directory (--log-dir with its parents, or a fresh `torchelastic_<random>` where temporary files
     /// go: $TMPDIR, $TEMP, $TMP, /tmp, /var/tmp, the first that can be used) and `<run id>_<random>` in it, mode 0700.
+    /// Capture::automatic is for the caller to decide, and counts as off.
     /// Nothing is made for --log-dir=/dev/null. Usage error when the directory is a file or may not be written,
     /// and for duplicate filters without a directory; a failure when the disk or the table of files is full.
     static Result<RunLogs> create(const LogConfig& config, const std::string& run_id, const Environment& environment);
@@ -85,6 +88,7 @@ class RunLogs {
     bool has_file(int local_rank) const;
     Result<std::string> make_attempt_directory(int restart_count, int round);
     Result<WorkerStream> open_stream(const std::string& attempt_directory, int local_rank, Std stream) const;
+    Result<WorkerStream> open_captured(int local_rank, WorkerStream direct) const;
     Result<FilteredLog> open_filtered(const std::string& attempt_directory, Std stream) const;
 
     LogConfig config_;

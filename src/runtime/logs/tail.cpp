@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <future>
 #include <map>
 #include <pthread.h>
 
@@ -60,11 +61,22 @@ void Tail::start_thread() {
 }
 
 Result<void> Tail::add_stream(TailStream stream) {
-    UniqueFd file(::open(stream.path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) return failure("cannot read the log " + stream.path + ": " + error_text(errno));
+    std::shared_ptr<const UniqueFd> file = stream.captured;
+    if (!file) {
+        file = std::make_shared<const UniqueFd>(::open(stream.path.c_str(), O_RDONLY | O_CLOEXEC));
+        if (!*file) return failure("cannot read the log " + stream.path + ": " + error_text(errno));
+    }
     if (!thread_.joinable()) start_thread();
     copier_->send(Copier::Follow{.stream = std::move(stream), .file = std::move(file)});
     return boost::outcome_v2::success();
+}
+
+void Tail::catch_up(int local_rank, std::chrono::milliseconds bound) {
+    if (!thread_.joinable()) return;
+    const auto done = std::make_shared<std::promise<void>>();
+    std::future<void> seen = done->get_future();
+    copier_->send(Copier::CatchUp{.local_rank = local_rank, .done = done});
+    seen.wait_for(bound);
 }
 
 void Tail::drain(std::function<void()> done) {

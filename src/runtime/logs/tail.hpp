@@ -18,6 +18,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,6 +33,8 @@ struct TailOptions {
     bool use_inotify = true;  ///< false: look at the files every poll_interval, as where inotify has none left
     std::chrono::milliseconds poll_interval{100};
     std::chrono::milliseconds quiet_time{100};  ///< after which a line without an end is shown
+    /// What one captured stream may hold that its console has not taken; beyond that the oldest of it is left out.
+    std::uint64_t captured_bytes_max = std::uint64_t{64} << 20U;
     /// Hears, on the io_context, what went wrong while the job goes on: one sentence, once for each console, file or
     /// disk. To be logged as an ERROR.
     std::function<void(const std::string&)> on_error = {};
@@ -40,6 +43,7 @@ struct TailOptions {
 /// One log file to follow.
 struct TailStream {
     std::string path;                                    ///< must exist; read from its beginning
+    std::shared_ptr<const UniqueFd> captured = {};       ///< instead of `path`: copied on byte for byte, no prefix
     int local_rank = 0;                                  ///< for messages
     Std stream = Std::out;                               ///< Std::out goes to stdout_fd, Std::err to stderr_fd
     bool shown = true;                                   ///< false: not copied, only watched for a full disk
@@ -61,6 +65,10 @@ class Tail {
 
     /// Follows a file from its beginning. Failure when it cannot be opened.
     Result<void> add_stream(TailStream stream);
+
+    /// Waits until what the worker's captured stderr holds now has been shown, or its console takes no more, or the
+    /// bound is over: what the launcher says next comes after it.
+    void catch_up(int local_rank, std::chrono::milliseconds bound = std::chrono::milliseconds(50));
 
     /// The workers of all streams so far have ended: copies what their files hold now, shows last lines without an end,
     /// forgets the streams, and calls `done` on the io_context, never from within drain(). What a worker's child writes

@@ -303,15 +303,19 @@ void C10dMeeting::hear(const Json& entry) {
         feed(StateChanged{});
         return;
     }
+    if (type == "report") {
+        hear_report(text_field(entry, "text").value_or(""));
+        tell_led(FailureReport{report_heard_});
+    }
     if (type != "failure") return;
     failure_heard_ = terminal_safe(text_field(entry, "text").value_or("a node failed"));
-    tell_led(failure_heard_);
-    if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
+    tell_led(JobFailed{failure_heard_});
+    if (in_round_) post(job_failed());
 }
 
-void C10dMeeting::tell_led(const std::string& failure_text) {
+void C10dMeeting::tell_led(const HostMail& mail) {
     if (!desk_) return;
-    for (const NodeId& node : desk_->led()) desk_->post(node, JobFailed{failure_text});
+    for (const NodeId& node : desk_->led()) desk_->post(node, mail);
     desk_->flush();
 }
 
@@ -480,7 +484,11 @@ void C10dMeeting::open_mail(const HostMail& mail) {
     }
     if (const auto* failed = std::get_if<JobFailed>(&mail)) {
         failure_heard_ = terminal_safe(failed->text);
-        if (in_round_) post(RunEnded{failure("the job has failed: " + failure_heard_)});
+        if (in_round_) post(job_failed());
+        return;
+    }
+    if (const auto* report = std::get_if<FailureReport>(&mail)) {
+        hear_report(report->text);
         return;
     }
     if (const auto* round = std::get_if<RoundProgress>(&mail)) {
@@ -711,7 +719,9 @@ awaitable<void> C10dMeeting::judge_loss(std::vector<NodeId> nodes, std::int64_t 
         post(RunEnded{failure(fmt::format("this node has ended well, but {} was lost before its end", names(nodes)))});
         co_return;
     }
-    post(MembershipChanged{fmt::format("Lost {}", names(nodes))});
+    MembershipChanged changed{fmt::format("Lost {}", names(nodes))};
+    for (const NodeId& node : nodes) changed.lost.push_back(node.addr);
+    post(std::move(changed));
 }
 
 void C10dMeeting::obey(const RunClosed& /*command*/) {
@@ -807,6 +817,7 @@ awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> memb
     place.ranks = ranks.value();
     place.master = master.value();
     place.restart_count = wish_.restart_count;
+    for (const NodeId& node : members->by_rank) place.members.push_back(node.addr);
     in_round_ = true;
     const auto taken = std::chrono::duration<double>(Clock::now() - joined_at_).count();
     log(LogLevel::info, fmt::format("round {}: node {} of {} after {:.3f} s, members: {}", members->round, rank, world,
@@ -970,9 +981,16 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
         if (failed) {
             const std::string text =
                 result.failures.empty() ? host_name() + ": " + result.error.message : failure_text(result);
+            const std::string report = failure_report_text(result);
+            if (!report.empty()) {
+                tell_led(FailureReport{report});
+                Json entry;
+                entry["text"] = report;
+                static_cast<void>(co_await publish("report", std::move(entry)));
+            }
             Json entry;
             entry["text"] = text;
-            tell_led(text);
+            tell_led(JobFailed{text});
             static_cast<void>(co_await publish("failure", std::move(entry)));
         }
         set_ended();

@@ -38,7 +38,7 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> poll_state();
     boost::asio::awaitable<void> show_progress();
     void hear(const Json& entry);
-    void tell_led(const std::string& failure_text);
+    void tell_led(const HostMail& mail);
 
     void feed(MembershipEvent event);
     void feed_all(std::vector<MembershipEvent> events);

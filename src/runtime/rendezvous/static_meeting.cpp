@@ -25,9 +25,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds goodbye_max{1'000};
-constexpr milliseconds others_leave_max{3'000};
-constexpr milliseconds lost_agent_grace{1'000};
+constexpr milliseconds static_goodbye_max{1'000};
+constexpr milliseconds static_others_leave_max{3'000};
+constexpr milliseconds lost_holder_grace{1'000};
 constexpr seconds host_asked_every{5};
 constexpr std::size_t peers_max = 100'000;
 constexpr const char* live_prefix = "cpprun/live/static/";
@@ -129,6 +129,9 @@ void StaticMeeting::ready() {
     place.master = {rendezvous().host, rendezvous().port.value_or(0), config().worker_store == WorkerStore::agent};
     if (hosted() != nullptr) place.master.port = hosted()->port();
     place.restart_count = all_cpprun_ ? static_cast<int>(attempt_) : wish_.restart_count;
+    place.members.resize(static_cast<std::size_t>(nodes()));
+    for (const auto& [node, host] : hosts_) place.members.at(static_cast<std::size_t>(node)) = host;
+    place.members.at(static_cast<std::size_t>(rank())) = host_name();
     in_round_ = true;
     post(RoundReady{std::move(place)});
 }
@@ -181,7 +184,7 @@ StaticMeeting::Async<void> StaticMeeting::take_rank() {
         if (!told) co_return as_error(told.error());
         co_return success();
     }
-    const auto deadline = Clock::now() + lost_agent_grace;
+    const auto deadline = Clock::now() + lost_holder_grace;
     for (;;) {
         const auto holder = co_await watch()->compare_set(key, "", own);
         if (!holder) co_return as_error(holder.error());
@@ -354,10 +357,12 @@ void StaticMeeting::hear(const Json& entry) {
     if (ended()) return;
     const std::string type = text_of(entry, "type");
     const std::string text = text_of(entry, "text");
-    if (type == "failure") {
+    if (type == "report") {
+        hear_report(text);
+    } else if (type == "failure") {
         failure_heard_ = text;
         if (in_round_) {
-            post(RunEnded{failure("the job has failed: " + text)});
+            post(job_failed());
         } else if (place_link_) {
             place_link_->close();  // whatever is waited for does not come
         }
@@ -370,7 +375,9 @@ void StaticMeeting::hear(const Json& entry) {
         const int lost = static_cast<int>(number_of(entry, "node_rank"));
         if (!all_cpprun_ || !in_round_ || lost == rank()) return;
         if (wish_.spent < config().max_restarts && !in_barrier_) {
-            post(PeersRestart{text + "; its place can be taken by a new agent with the same --node-rank"});
+            PeersRestart restart{text + "; its place can be taken by a new agent with the same --node-rank"};
+            restart.lost = {text_of(entry, "host")};
+            post(std::move(restart));
         } else {
             post(RunEnded{failure(text)});
         }
@@ -428,13 +435,17 @@ awaitable<void> StaticMeeting::say_goodbye(RunResult result, std::function<void(
                                  : result.failures.empty() ? host_name() + ": " + result.error.message
                                                            : failure_text(result);
         // No node can go on without this one: ranks are fixed.
+        const std::string report = failure_report_text(result);
+        if (!good && !told_by_others && opened_ && !report.empty())
+            static_cast<void>(co_await publish("report", node_entry(rank(), report)));
         if (!good && !told_by_others && opened_)
             static_cast<void>(co_await publish("failure", node_entry(rank(), text)));
         if (opened_) static_cast<void>(co_await ops()->set(own_prefix() + "bye/" + std::to_string(rank()), "1"));
     }
     set_ended();
     if (opened_)
-        co_await see_others_off(result.outcome == RunResult::Outcome::signaled ? goodbye_max : others_leave_max);
+        co_await see_others_off(result.outcome == RunResult::Outcome::signaled ? static_goodbye_max
+                                                                               : static_others_leave_max);
     close_links();
     done();
 }
@@ -480,7 +491,9 @@ void StaticMeeting::peer_closed(std::uint64_t connection) {
                                       [&](const auto& entry) { return entry.second == gone; });
         if (back || !self->links_up()) co_return;
         const std::string text = fmt::format("Lost node {} ({})", gone, self->hosts_[gone]);
-        static_cast<void>(co_await self->publish("lost", node_entry(gone, text)));
+        Json entry = node_entry(gone, text);
+        entry["host"] = self->hosts_[gone];
+        static_cast<void>(co_await self->publish("lost", std::move(entry)));
     }(this, node));
 }
 

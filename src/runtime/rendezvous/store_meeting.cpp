@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/rendezvous/store_meeting.hpp"
 
+#include "core/rendezvous/agent_mail.hpp"
+#include "core/report/failure_report.hpp"
 #include "core/report/failure_summary.hpp"
 #include "core/text/json_fields.hpp"
 #include "core/text/python_json.hpp"
@@ -32,6 +34,8 @@ constexpr std::chrono::seconds next_words{10};
 constexpr int asked_one_by_one_max = 64;
 constexpr milliseconds reply_timeout{5'000};
 constexpr const char* host_key = "cpprun/host";
+// A report of 4 KiB whose bytes are all escaped.
+constexpr std::size_t news_bytes_max = 32768;
 // The bounds of --silent-after, and what a cpprun without that option waits.
 constexpr std::int64_t silent_min_ms = 1'000;
 constexpr std::int64_t silent_max_ms = 3'600'000;
@@ -227,7 +231,7 @@ std::string StoreMeeting::news_text(const std::string& type, Json more) {
 
 boost::asio::awaitable<StoreFailure> StoreMeeting::follow_news(std::function<void(const Json&)> hear) {
     co_return co_await news_.follow(watch_, [hear = std::move(hear)](const std::string& text) {
-        const Json entry = parse_foreign_json<Json>(text, message_bytes_max);
+        const Json entry = parse_foreign_json<Json>(text, news_bytes_max);
         if (entry.is_object()) hear(entry);
     });
 }
@@ -397,6 +401,22 @@ boost::asio::awaitable<void> StoreMeeting::see_others_off(Milliseconds at_most) 
     const auto counts = [](const std::shared_ptr<StoreLink>& link) { return link && link->usable() ? 1U : 0U; };
     const std::size_t own = counts(ops_) + counts(watch_);
     while (store_->statistics().connections > own && Clock::now() < deadline) co_await pause(Milliseconds(5));
+}
+
+std::string StoreMeeting::failure_report_text(const RunResult& result) const {
+    if (result.failures.empty()) return {};
+    FailureReportInput input{config_.program.script, host_name_, result.failures};
+    input.restarts_used = result.restarts_used;
+    input.max_restarts = config_.max_restarts;
+    return failure_report(input, tell_failures(input)).substr(0, failure_report_bytes_max);
+}
+
+void StoreMeeting::hear_report(std::string_view text) {
+    report_heard_ = terminal_safe(text.substr(0, failure_report_bytes_max));
+}
+
+RunEnded StoreMeeting::job_failed() const {
+    return {failure("the job has failed: " + failure_heard_), report_heard_};
 }
 
 std::string StoreMeeting::failure_text(const RunResult& result) const {

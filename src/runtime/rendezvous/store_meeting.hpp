@@ -146,6 +146,12 @@ class StoreMeeting : public JobMeeting {
 
     /// What to tell the others about a failed run: which worker, of what.
     std::string failure_text(const RunResult& result) const;
+    /// The report of it that the others show too; empty: no worker failed.
+    std::string failure_report_text(const RunResult& result) const;
+    /// The same of another node, as it came.
+    void hear_report(std::string_view text);
+    /// What ends this node's run when another's failure was heard of.
+    RunEnded job_failed() const;
 
     bool ended() const { return ended_; }
     void set_ended() { ended_ = true; }
@@ -160,6 +166,7 @@ class StoreMeeting : public JobMeeting {
     std::int64_t serial_ = 0;                ///< of joins: what belongs to an earlier one gives up
     std::shared_ptr<StoreLink> place_link_;  ///< for the long waits of a round: its ranks, its end
     std::string failure_heard_;
+    std::string report_heard_;  ///< safe to show
 
   private:
     static std::string private_prefix(const std::string& run_id) { return "cpprun/1/" + run_id + "/"; }

@@ -36,7 +36,7 @@ EXITS = [
     no_python("success_is_silent", "sh", "-c", "exit 0", shows=("temporary-folder",)),
     *(no_python(f"a_worker_that_exits_{code}_is_reported", "sh", "-c", f"exit {code}")
       for code in (1, 77, 126, 127, 255)),
-    no_python("a_worker_that_exits_2_is_reported", "sh", "-c", "exit 2", shows=("arguments-refused",)),
+    no_python("a_worker_that_exits_2_is_reported", "sh", "-c", "exit 2", shows=("arguments-refused", "failure-report")),
     no_python("a_worker_that_exits_3_is_reported", "sh", "-c", "exit 3", shows=("launcher-traceback",)),
     no_python("an_exit_code_wraps_at_256", "python3", "-c", "import os; os._exit(256)"),
     *(no_python(f"a_worker_killed_by_{name}_is_reported", "python3", "-c", f"import os; os.kill(os.getpid(), {number})",

@@ -171,6 +171,15 @@ TEST(Mail, OfEachOtherKindArrivesAsItWas) {
     EXPECT_EQ(mail_of<JobFailed>(JobFailed{"rank 3 on a \"b\"\n failed"}).text, "rank 3 on a \"b\"\n failed");
 }
 
+TEST(Mail, AReportOfAFailureIsBoundedOnBothSides) {
+    const std::string long_text(10'000, 'x');
+    EXPECT_EQ(mail_of<FailureReport>(FailureReport{long_text}).text, long_text.substr(0, failure_report_bytes_max));
+    EXPECT_EQ(mail_of<FailureReport>(FailureReport{"a\nb"}).text, "a\nb");
+    const auto read = decode_mail(me, R"({"v":1,"kind":"report","serial":1,"text":")" + long_text + "\"}");
+    ASSERT_TRUE(read);
+    EXPECT_EQ(std::get<FailureReport>(*read).text.size(), failure_report_bytes_max);
+}
+
 TEST(Mail, ProgressArrivesWithTheTimesThatThereAre) {
     JoinProgress progress;
     progress.here = 3;

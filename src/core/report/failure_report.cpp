@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/report/failure_report.hpp"
+
+#include "core/report/known_errors.hpp"
+#include "core/report/last_words.hpp"
+#include "core/text/terminal_safe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+
+namespace cpprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t lines_shown_max = 8;
+constexpr std::size_t groups_shown_max = 4;
+constexpr std::size_t words_in_json_max = 4096;
+constexpr int failure_json_version = 1;
+
+std::string first_line(const std::string& text) {
+    return text.substr(0, text.find('\n'));
+}
+
+/// Of a worker's own record, else of its stderr.
+LastWords words_of(const WorkerFailure& failure) {
+    LastWords words = read_last_words(failure.evidence.last_words, lines_shown_max);
+    if (failure.record && !failure.record->message.empty())
+        words.exception = first_line(terminal_safe(failure.record->message));
+    return words;
+}
+
+/// Two failures are alike when they differ in numbers only: ranks, addresses, pids.
+std::string without_numbers(const std::string& text) {
+    std::string out;
+    for (const char c : text)
+        if (c < '0' || c > '9') out += c;
+    return out;
+}
+
+std::string kind_of_exception(const std::string& exception) {
+    const std::string name = exception.substr(0, exception.find(':'));
+    return name.find(' ') == std::string::npos ? name : std::string();
+}
+
+std::string duration_text(std::chrono::milliseconds time) {
+    const auto seconds = std::chrono::duration<double>(time).count();
+    if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+    const auto minutes = static_cast<std::int64_t>(seconds / 60);
+    if (minutes < 60) return fmt::format("{} min {} s", minutes, static_cast<std::int64_t>(seconds) % 60);
+    return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+std::string plural(const std::vector<int>& ranks) {
+    return (ranks.size() == 1 ? "rank " : "ranks ") + rank_ranges(ranks);
+}
+
+const char* name_of(FailureClass kind) {
+    switch (kind) {
+        case FailureClass::cause:
+            return "cause";
+        case FailureClass::consequence:
+            return "consequence";
+        case FailureClass::stopped:
+            return "stopped";
+    }
+    return "";
+}
+
+const char* name_of(MemoryKill kill) {
+    switch (kill) {
+        case MemoryKill::not_asked:
+            return "not asked";
+        case MemoryKill::unknown:
+            return "unknown";
+        case MemoryKill::no:
+            return "no";
+        case MemoryKill::likely:
+            return "likely";
+        case MemoryKill::yes:
+            return "yes";
+    }
+    return "";
+}
+
+std::string memory_text(const FailureEvidence& evidence) {
+    const std::string limit = evidence.memory_limit.empty() ? "" : "; limit " + terminal_safe(evidence.memory_limit);
+    const std::string peak =
+        evidence.peak_kib == 0 ? "" : fmt::format("; peak {:.1f} MiB", static_cast<double>(evidence.peak_kib) / 1024);
+    switch (evidence.memory_kill) {
+        case MemoryKill::not_asked:
+            return {};
+        case MemoryKill::unknown:
+            return "killed by the kernel for want of memory: unknown" + limit + peak;
+        case MemoryKill::no:
+            return "killed by the kernel for want of memory: no" + peak;
+        case MemoryKill::likely:
+            return "killed by the kernel for want of memory: likely, it did so on this machine meanwhile" + limit +
+                   peak;
+        case MemoryKill::yes:
+            return "killed by the kernel for want of memory: yes" + limit + peak;
+    }
+    return {};
+}
+
+ClassifiedFailure classify(std::size_t index, const WorkerFailure& failure) {
+    ClassifiedFailure classified{index};
+    const LastWords words = words_of(failure);
+    classified.said = !words.exception.empty() ? words.exception : words.lines.empty() ? "" : words.lines.back();
+    classified.exception = kind_of_exception(words.exception);
+    if (failure.after_stop_signal) {
+        classified.kind = FailureClass::stopped;
+        return classified;
+    }
+    // Signals but SIGABRT, which watchdogs use, come from no broken connection.
+    const bool may_follow = !failure.status.signaled || failure.status.value == SIGABRT;
+    std::string all = words.exception;
+    for (const std::string& line : words.lines) all += "\n" + line;
+    if (failure.record) all += "\n" + failure.record->message.substr(0, words_in_json_max);
+    const KnownError* known = find_known_error(all);
+    if (known == nullptr) return classified;
+    classified.because = known->explanation;
+    if (known->consequence && may_follow) classified.kind = FailureClass::consequence;
+    return classified;
+}
+
+/// The earliest of this kind; size() if there is none.
+std::size_t earliest(const FailureReportInput& input, const std::vector<ClassifiedFailure>& all, FailureClass kind) {
+    std::size_t found = all.size();
+    for (const ClassifiedFailure& one : all) {
+        if (one.kind != kind) continue;
+        if (found == all.size() || input.failures[one.index].timestamp < input.failures[found].timestamp)
+            found = one.index;
+    }
+    return found;
+}
+
+class Writer {
+  public:
+    Writer(const FailureReportInput& input, const FailureStory& story)
+        : input_(input), story_(story), root_(input.failures[story.root]) {}
+
+    std::string text() {
+        out_ = "---- cpprun report: " + terminal_safe(input_.script);
+        root_cause_lines();
+        evidence_lines();
+        other_lines();
+        if (!input_.log_directory.empty()) line("logs", terminal_safe(input_.log_directory));
+        line("restarts", fmt::format("{} of {} used", input_.restarts_used, input_.max_restarts));
+        line("verdict", verdict());
+        return std::move(out_);
+    }
+
+    std::string verdict() const {
+        if (!story_.ended_early.empty())
+            return fmt::format(
+                "{} on {} ended early with exit code 0, and the others, which waited for {}, failed then",
+                plural(story_.ended_early), input_.host, story_.ended_early.size() == 1 ? "it" : "them");
+        const std::string who = fmt::format("{} on {} failed first", plural(story_.alike), input_.host);
+        const std::string& kind = story_.all[story_.root].exception;
+        std::string what = "with " + status_text(root_.status) + (kind.empty() ? "" : " (" + kind + ")");
+        if (root_.status.signaled) what = "killed by " + status_text(root_.status);
+        if (root_.evidence.memory_kill == MemoryKill::yes) what += ", by the kernel for want of memory";
+        if (story_.all[story_.root].kind == FailureClass::stopped) what = "stopped by the launcher";
+        const std::string& because = story_.all[story_.root].because;
+        return who + ", " + what + (because.empty() ? "" : ": " + because);
+    }
+
+  private:
+    void line(std::string_view name, const std::string& text) { out_ += fmt::format("\n{:<10}: {}", name, text); }
+
+    void root_cause_lines() {
+        const std::string after = root_.age ? " after " + duration_text(*root_.age) : "";
+        line("root cause",
+             fmt::format("rank {} (local rank {}) on {}, pid {}: {}{}, attempt {}", root_.global_rank, root_.local_rank,
+                         input_.host, root_.pid, status_text(root_.status), after, input_.restarts_used));
+        if (story_.alike.size() > 1)
+            line("alike",
+                 fmt::format("{} ({} ranks) failed in the same way", plural(story_.alike), story_.alike.size()));
+        const std::string meaning = usual_meaning(root_.status);
+        if (!meaning.empty()) line("usually", meaning);
+    }
+
+    void evidence_lines() {
+        const FailureEvidence& evidence = root_.evidence;
+        const std::string memory = memory_text(evidence);
+        if (!memory.empty()) line("memory", memory);
+        if (evidence.shared_memory_free)
+            line("/dev/shm",
+                 fmt::format("{:.1f} MiB are free", static_cast<double>(*evidence.shared_memory_free) / (1024 * 1024)));
+        if (!evidence.core.empty()) line("core", terminal_safe(evidence.core));
+        const LastWords words = words_of(root_);
+        if (root_.record) {
+            // Its traceback stands in the table above.
+            line("error file", words.exception);
+            return;
+        }
+        if (!evidence.last_words_known) {
+            line("stderr", "not captured (--capture)");
+            return;
+        }
+        line("stderr", words.lines.empty() ? "nothing was written there" : "the last of it");
+        for (const std::string& text : words.lines) out_ += "\n  | " + text;
+        if (!evidence.stderr_log.empty()) line("all of it", terminal_safe(evidence.stderr_log));
+    }
+
+    void other_lines() {
+        std::map<std::string, std::vector<int>> groups;
+        std::vector<std::string> order;
+        for (const ClassifiedFailure& one : story_.all) {
+            const WorkerFailure& failure = input_.failures[one.index];
+            if (std::binary_search(story_.alike.begin(), story_.alike.end(), failure.global_rank)) continue;
+            std::string text = status_text(failure.status);
+            if (one.kind == FailureClass::stopped) text = "stopped by the launcher, " + text;
+            if (one.kind == FailureClass::consequence) text = "a consequence, " + text + ": " + one.because;
+            if (one.kind == FailureClass::cause) text += one.said.empty() ? "" : ": " + one.said;
+            const auto [entry, added] = groups.try_emplace(std::move(text));
+            if (added) order.push_back(entry->first);
+            entry->second.push_back(failure.global_rank);
+        }
+        std::size_t shown = 0;
+        for (const std::string& text : order) {
+            std::vector<int>& ranks = groups[text];
+            std::sort(ranks.begin(), ranks.end());
+            if (++shown > groups_shown_max) {
+                line("", fmt::format("and {} more kinds of failures", order.size() - groups_shown_max));
+                break;
+            }
+            line(shown == 1 ? "others" : "", plural(ranks) + ": " + text);
+        }
+        if (!story_.ended_early.empty()) line("before", plural(story_.ended_early) + ": ended with exit code 0");
+    }
+
+    const FailureReportInput& input_;
+    const FailureStory& story_;
+    const WorkerFailure& root_;
+    std::string out_;
+};
+
+Json failure_entry(const FailureReportInput& input, const ClassifiedFailure& one) {
+    const WorkerFailure& failure = input.failures[one.index];
+    const FailureEvidence& evidence = failure.evidence;
+    Json entry{{"rank", failure.global_rank}, {"local_rank", failure.local_rank}, {"pid", failure.pid},
+               {"host", input.host},          {"class", name_of(one.kind)},       {"timestamp", failure.timestamp}};
+    entry[failure.status.signaled ? "signal" : "exit_code"] = failure.status.value;
+    entry["status"] = status_text(failure.status);
+    entry["meaning"] = usual_meaning(failure.status);
+    if (failure.age) entry["seconds"] = std::chrono::duration<double>(*failure.age).count();
+    if (!one.said.empty()) entry["said"] = one.said;
+    if (!one.because.empty()) entry["because"] = one.because;
+    if (failure.record) entry["record"] = failure.record->json;
+    if (evidence.memory_kill != MemoryKill::not_asked) entry["killed_for_memory"] = name_of(evidence.memory_kill);
+    if (!evidence.memory_limit.empty()) entry["memory_limit"] = evidence.memory_limit;
+    if (evidence.peak_kib != 0) entry["peak_kib"] = evidence.peak_kib;
+    if (!evidence.core.empty()) {
+        entry["core_dumped"] = evidence.core_dumped;
+        entry["core"] = evidence.core;
+    }
+    if (evidence.shared_memory_free) entry["shared_memory_free"] = *evidence.shared_memory_free;
+    if (!evidence.stderr_log.empty()) entry["stderr_log"] = evidence.stderr_log;
+    const std::string& words = evidence.last_words;
+    entry["stderr"] = terminal_safe(words.substr(words.size() - std::min(words.size(), words_in_json_max)));
+    return entry;
+}
+
+}  // namespace
+
+std::string rank_ranges(const std::vector<int>& sorted_ranks) {
+    std::string out;
+    for (std::size_t at = 0; at < sorted_ranks.size();) {
+        std::size_t end = at;
+        while (end + 1 < sorted_ranks.size() && sorted_ranks[end + 1] == sorted_ranks[end] + 1) ++end;
+        if (!out.empty()) out += ", ";
+        out += std::to_string(sorted_ranks[at]);
+        if (end > at) out += "-" + std::to_string(sorted_ranks[end]);
+        at = end + 1;
+    }
+    return out;
+}
+
+FailureStory tell_failures(const FailureReportInput& input) {
+    FailureStory story;
+    for (std::size_t i = 0; i < input.failures.size(); ++i) story.all.push_back(classify(i, input.failures[i]));
+    for (const FailureClass kind : {FailureClass::cause, FailureClass::consequence, FailureClass::stopped}) {
+        story.root = earliest(input, story.all, kind);
+        if (story.root != story.all.size()) break;
+    }
+    const ClassifiedFailure& root = story.all[story.root];
+    const WorkerFailure& failure = input.failures[story.root];
+    for (const ClassifiedFailure& one : story.all) {
+        const WorkerFailure& other = input.failures[one.index];
+        if (one.kind == root.kind && other.status == failure.status &&
+            (one.index == story.root || without_numbers(one.said) == without_numbers(root.said)))
+            story.alike.push_back(other.global_rank);
+    }
+    std::sort(story.alike.begin(), story.alike.end());
+    if (root.kind == FailureClass::consequence) {
+        for (const WorkerHistory& worker : input.workers)
+            if (worker.status && worker.status->success())
+                story.ended_early.push_back(input.first_rank + worker.local_rank);
+    }
+    return story;
+}
+
+std::string failure_report(const FailureReportInput& input, const FailureStory& story) {
+    return Writer(input, story).text();
+}
+
+std::string failure_json(const FailureReportInput& input, const FailureStory& story) {
+    Json out{{"v", failure_json_version},
+             {"script", input.script},
+             {"host", input.host},
+             {"attempt", input.restarts_used},
+             {"max_restarts", input.max_restarts},
+             {"verdict", Writer(input, story).verdict()},
+             {"root_cause", failure_entry(input, story.all[story.root])},
+             {"alike", story.alike},
+             {"ended_early", story.ended_early}};
+    out["failures"] = Json::array();
+    for (const ClassifiedFailure& one : story.all) out["failures"].push_back(failure_entry(input, one));
+    return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace cpprun
