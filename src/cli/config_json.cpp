@@ -101,7 +101,15 @@ Json stop_json(const StopConfig& config) {
             {"signals_to_handle_text", config.signals_to_handle_text},
             {"shutdown_timeout", config.shutdown_timeout.count()},
             {"settle_time", std::chrono::duration<double>(config.settle_time).count()},
-            {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"}};
+            {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"},
+            {"containment", !config.containment                              ? "best"
+                            : *config.containment == ContainmentTier::cgroup ? "cgroup"
+                            : *config.containment == ContainmentTier::guard  ? "guard"
+                                                                             : "group"},
+            {"kill_descendants", config.kill_descendants == KillDescendants::always  ? "always"
+                                 : config.kill_descendants == KillDescendants::never ? "never"
+                                                                                     : "failure"},
+            {"stop_signal_to", config.stop_signal_to == StopTarget::rank ? "rank" : "group"}};
 }
 
 Json notices_json(const std::vector<Notice>& notices) {

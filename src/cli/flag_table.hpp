@@ -62,6 +62,9 @@ enum class OptionId : std::size_t {
     lost_after,
     silent_after,
     exit_barrier_timeout,
+    containment,
+    kill_descendants,
+    stop_signal_to,
     print_config,
     version,
 };

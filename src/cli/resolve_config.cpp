@@ -246,6 +246,15 @@ class Resolver {
         config_.stop.settle_time = *settle;
         config_.stop.exit_code =
             text(OptionId::exit_code) == "worker" ? ExitCodePolicy::worker : ExitCodePolicy::torchrun;
+        const std::string& tier = text(OptionId::containment);
+        if (tier == "cgroup") config_.stop.containment = ContainmentTier::cgroup;
+        if (tier == "guard") config_.stop.containment = ContainmentTier::guard;
+        if (tier == "group") config_.stop.containment = ContainmentTier::group;
+        const std::string& when = text(OptionId::kill_descendants);
+        config_.stop.kill_descendants = when == "always"  ? KillDescendants::always
+                                        : when == "never" ? KillDescendants::never
+                                                          : KillDescendants::by_exit_code;
+        config_.stop.stop_signal_to = text(OptionId::stop_signal_to) == "rank" ? StopTarget::rank : StopTarget::group;
         resolve_signals();
         return boost::outcome_v2::success();
     }

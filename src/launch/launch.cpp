@@ -15,6 +15,7 @@
 #include "runtime/diagnostics.hpp"
 #include "runtime/logs/log_files.hpp"
 #include "runtime/os/descriptor_limit.hpp"
+#include "runtime/process/containment.hpp"
 #include "runtime/rendezvous/c10d_meeting.hpp"
 #include "runtime/rendezvous/static_meeting.hpp"
 
@@ -70,6 +71,15 @@ Result<std::unique_ptr<JobMeeting>> open_meeting(const LaunchConfig& config, con
     return std::make_unique<LocalMeeting>(config, std::move(workers));
 }
 
+Result<std::unique_ptr<Containment>> contain_workers(const LaunchConfig& config) {
+    std::vector<std::string> refusals;
+    BOOST_OUTCOME_TRY(auto containment, open_containment(config.stop.containment, refusals));
+    for (const std::string& refusal : refusals) log(LogLevel::info, refusal);
+    log(LogLevel::info,
+        fmt::format("Workers are contained by {}: {}", tier_name(containment->tier()), containment->description()));
+    return containment;
+}
+
 Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const SignalInheritance& signals) {
     BOOST_OUTCOME_TRY(auto cpus, cpus_by_rank(config, host));
     BOOST_OUTCOME_TRY(auto devices, virtual_devices(config, host));
@@ -83,15 +93,7 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
     // The block shows the directory that holds the run's one.
     log(LogLevel::info, launch_block(config, std::filesystem::path(logs.directory()).parent_path().string()));
     const std::optional<rlimit> given_limit = raise_descriptor_limit();
-    std::unique_ptr<AgentGuard> guard;
-    if (config.rendezvous.max_nodes > 1) {
-        Result<std::unique_ptr<AgentGuard>> started = AgentGuard::start();
-        if (started) {
-            guard = std::move(started.value());
-        } else {
-            log(LogLevel::warning, started.error().message + "; should this agent freeze, nothing stops its workers");
-        }
-    }
+    BOOST_OUTCOME_TRY(const auto containment, contain_workers(config));
     RunResult result;
     {
         boost::asio::io_context io(1);
@@ -101,7 +103,7 @@ Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const S
             return meeting.error();
         }
         AgentDriver agent(io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs,
-                               *meeting.value(), guard.get()});
+                               *meeting.value(), *containment});
         result = agent.run();
     }
     logs.finish();

@@ -99,13 +99,16 @@ struct SignalReceived {
     std::string sender;  ///< "pid 12 (scancel, uid 0)" where known, else empty
 };
 
+/// Nothing is left any more of what AwaitTrees waits for.
+struct TreesGone {};
+
 struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
 
 using AgentEvent =
     std::variant<RoundReady, JoinFailed, MembershipChanged, PeersRestart, RunEnded, Fenced, BarrierPassed, GroupStarted,
-                 GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TimerFired>;
+                 GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TreesGone, TimerFired>;
 
 // --- commands ---
 
@@ -129,14 +132,44 @@ struct StartGroup {
 /// happens instead.
 struct EnterExitBarrier {};
 
-/// Sends `signo` to the process group of each of these workers; those that are gone are passed over.
+/// Sends `signo` to the process group of each of these workers, or with StopTarget::rank to the worker alone; those
+/// that are gone are passed over.
 struct SignalWorkers {
     int signo = 0;
     std::vector<int> local_ranks;
 };
 
-/// The attempt is over. `kill_leftovers`: what is left in the workers' process groups is killed first. Then the
-/// workers are reaped and their files closed.
+// A worker's tree is what it has started, directly or through others, and what still runs of that after its end.
+
+/// These workers have ended: sends `signo` to those of their trees that have not been told yet.
+struct SignalTrees {
+    int signo = 0;
+    std::vector<int> local_ranks;
+};
+
+/// This worker has ended: kills what is left of its tree.
+struct KillTree {
+    int local_rank = 0;
+};
+
+/// This worker has ended: names what is left of its tree, which may run on.
+struct LeaveTree {
+    int local_rank = 0;
+};
+
+/// Kills all that is left of all workers of the attempt, now and, as long as AwaitTrees is not answered, again.
+struct KillTrees {
+    int stop_signal = 0;  ///< what was sent before; 0: nothing
+};
+
+/// All workers have ended. Answered by TreesGone when nothing is left of their trees.
+struct AwaitTrees {};
+
+/// What is left of the attempt cannot be killed: names it, with state and place in the kernel where known.
+struct ReportStuck {};
+
+/// The attempt is over. `kill_leftovers`: what is left of the workers' trees is killed first. Then the workers are
+/// reaped and their files closed.
 struct ReleaseGroup {
     bool kill_leftovers = false;
 };
@@ -180,7 +213,8 @@ struct Finish {
     RunResult result;
 };
 
-using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, ReleaseGroup, ArmTimer,
-                                  CancelTimer, Say, Finish>;
+using AgentCommand =
+    std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, SignalTrees, KillTree, LeaveTree, KillTrees,
+                 AwaitTrees, ReportStuck, ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
 
 }  // namespace cpprun

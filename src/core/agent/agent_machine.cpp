@@ -132,7 +132,26 @@ void AgentMachine::on(const WorkerExited& event) {
             out_.emplace_back(ArmTimer{AgentTimer::settle, settings_.settle_time});
         }
     }
-    if (alive().empty()) all_ended();
+    if (state_ == State::stopping) {
+        // Nobody else can pass the signal on to them now.
+        if (!spares_trees()) out_.emplace_back(SignalTrees{stop_signal_, {event.local_rank}});
+    } else if (state_ != State::killing) {
+        if (dooms_tree(event.status)) {
+            out_.emplace_back(KillTree{event.local_rank});
+        } else {
+            out_.emplace_back(LeaveTree{event.local_rank});
+        }
+    }
+    if (alive().empty()) workers_ended();
+}
+
+bool AgentMachine::dooms_tree(const ExitStatus& status) const {
+    if (settings_.kill_descendants == KillDescendants::by_exit_code) return !status.success();
+    return settings_.kill_descendants == KillDescendants::always;
+}
+
+void AgentMachine::on(const TreesGone& /*event*/) {
+    if (stopping() && alive().empty()) all_ended();
 }
 
 void AgentMachine::on(const WorkerStuck& event) {
@@ -207,6 +226,7 @@ void AgentMachine::on(const TimerFired& event) {
                 true);
             worker.alive = false;
         }
+        out_.emplace_back(ReportStuck{});
         may_restart_ = false;
         all_ended();
     }
@@ -222,21 +242,20 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
     stop_signal_ = signo;
     state_ = State::stopping;
     const std::vector<int> ranks = alive();
-    if (ranks.empty()) {
-        all_ended();
-        return;
-    }
     for (const int rank : ranks)
         say(Say::Level::warning,
             fmt::format("Sending process {} closing signal {}", workers_[static_cast<std::size_t>(rank)].pid,
                         signal_name(signo)),
             true);
-    out_.emplace_back(SignalWorkers{signo, ranks});
+    if (!ranks.empty()) out_.emplace_back(SignalWorkers{signo, ranks});
+    if (const std::vector<int> ended = ended_ranks(); !ended.empty() && !spares_trees())
+        out_.emplace_back(SignalTrees{signo, ended});
     if (grace.count() == 0) {
         kill_workers();
     } else {
         out_.emplace_back(ArmTimer{AgentTimer::grace, grace});
     }
+    if (ranks.empty()) workers_ended();
 }
 
 void AgentMachine::kill_workers() {
@@ -248,22 +267,28 @@ void AgentMachine::kill_workers() {
             fmt::format("Unable to shutdown process {} via {}, forcefully exiting via {}",
                         workers_[static_cast<std::size_t>(rank)].pid, stop_signal_, SIGKILL),
             true);
-    out_.emplace_back(SignalWorkers{SIGKILL, ranks});
+    if (!ranks.empty()) out_.emplace_back(SignalWorkers{SIGKILL, ranks});
+    if (!spares_trees()) out_.emplace_back(KillTrees{stop_signal_});
     out_.emplace_back(ArmTimer{AgentTimer::abandon, std::max(settings_.shutdown_timeout, abandon_time_min)});
+}
+
+// The grace period belongs to the whole tree: a wrapper that ends first does not cut its child's work short.
+void AgentMachine::workers_ended() {
+    if (!stopping() && failures_.empty()) {
+        state_ = State::barrier;
+        out_.emplace_back(EnterExitBarrier{});
+    } else if (!stopping()) {
+        stop_workers(StopReason::failure, SIGTERM);
+    } else if (spares_trees()) {
+        all_ended();
+    } else {
+        out_.emplace_back(AwaitTrees{});
+    }
 }
 
 void AgentMachine::all_ended() {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         out_.emplace_back(CancelTimer{timer});
-    if (!stopping()) {
-        if (!failures_.empty()) {
-            attempt_failed();
-            return;
-        }
-        state_ = State::barrier;
-        out_.emplace_back(EnterExitBarrier{});
-        return;
-    }
     switch (reason_) {
         case StopReason::failure:
             attempt_failed();
@@ -283,7 +308,7 @@ void AgentMachine::all_ended() {
             ++restart_count_;
             break;
     }
-    out_.emplace_back(ReleaseGroup{true});
+    out_.emplace_back(ReleaseGroup{!spares_trees()});
     begin_attempt(JoinRound::Cause::membership);
 }
 
@@ -303,7 +328,7 @@ void AgentMachine::attempt_failed() {
     say(Say::Level::info, fmt::format("[{}] Worker group FAILED. {}/{} attempts left; will restart worker group",
                                       settings_.role, left, settings_.max_restarts));
     say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
-    out_.emplace_back(ReleaseGroup{true});
+    out_.emplace_back(ReleaseGroup{!spares_trees()});
     ++restart_count_;
     begin_attempt(JoinRound::Cause::failure);
 }
@@ -315,7 +340,8 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     std::stable_sort(stopped, failures_.end(), [](const WorkerFailure& left, const WorkerFailure& right) {
         return left.local_rank < right.local_rank;
     });
-    out_.emplace_back(ReleaseGroup{outcome != RunResult::Outcome::succeeded});
+    const bool well = outcome == RunResult::Outcome::succeeded;
+    out_.emplace_back(ReleaseGroup{well ? settings_.kill_descendants == KillDescendants::always : !spares_trees()});
     state_ = State::finished;
     RunResult result;
     result.outcome = outcome;
@@ -331,6 +357,13 @@ std::vector<int> AgentMachine::alive() const {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < workers_.size(); ++rank)
         if (workers_[rank].alive) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+}
+
+std::vector<int> AgentMachine::ended_ranks() const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < workers_.size(); ++rank)
+        if (workers_[rank].pid != 0 && !workers_[rank].alive) ranks.push_back(static_cast<int>(rank));
     return ranks;
 }
 

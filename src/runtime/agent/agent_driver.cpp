@@ -8,18 +8,22 @@
 #include "core/report/info_blocks.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/os/bounded_file.hpp"
+#include "runtime/process/ancestry.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <ctime>
 #include <fcntl.h>
+#include <fstream>
 
 namespace cpprun {
 namespace {
 
 constexpr std::chrono::seconds drain_time_after_signal{2};
+constexpr std::chrono::milliseconds look_for_trees_every{10};
 
 AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
@@ -29,6 +33,7 @@ AgentSettings settings_of(const LaunchConfig& config) {
     settings.binary_description = binary_description(config.program);
     settings.settle_time = config.stop.settle_time;
     settings.shutdown_timeout = config.stop.shutdown_timeout;
+    settings.kill_descendants = config.stop.kill_descendants;
     return settings;
 }
 
@@ -79,7 +84,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       handled_signals_(numbers_of(parts_.config.stop.signals_to_handle)),
       machine_(settings_of(parts_.config)),
       signals_(io, parts_.signals, [this](const ReceivedSignal& signal) { on_signal(signal); }),
-      workers_(io,
+      workers_(io, parts_.containment,
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
                    statuses_.at(static_cast<std::size_t>(rank)) = status;
@@ -91,15 +96,15 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
-      state_timer_(io) {
+      state_timer_(io),
+      trees_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
-    if (parts_.guard != nullptr)
-        parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
-            lease_ = until;
-            parts_.guard->lease_until(until);
-        });
+    parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
+        lease_ = until;
+        parts_.containment.lease_until(until);
+    });
 }
 
 AgentDriver::~AgentDriver() = default;
@@ -236,7 +241,6 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     spec.stderr_fd = descriptor(logs.err, 2);
     BOOST_OUTCOME_TRY(const pid_t pid, workers_.start(spec));
     pids_.push_back(pid);
-    if (parts_.guard != nullptr) parts_.guard->watch(pid);
     logs.out.file.reset();
     logs.err.file.reset();
     return boost::outcome_v2::success();
@@ -270,11 +274,76 @@ WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
 }
 
 void AgentDriver::execute(const SignalWorkers& command) {
-    for (const int rank : command.local_ranks) workers_.signal(rank, command.signo);
+    const StopTarget target = command.signo == SIGKILL ? StopTarget::group : parts_.config.stop.stop_signal_to;
+    for (const int rank : command.local_ranks) workers_.signal(rank, command.signo, target);
+}
+
+void AgentDriver::execute(const SignalTrees& command) {
+    for (const int rank : command.local_ranks) workers_.signal_tree(rank, command.signo);
+}
+
+void AgentDriver::execute(const KillTree& command) {
+    workers_.kill_tree(command.local_rank);
+}
+
+void AgentDriver::execute(const LeaveTree& command) {
+    const std::vector<pid_t> tree = workers_.tree(command.local_rank);
+    if (tree.empty()) return;
+    log(LogLevel::info, fmt::format("[{}] local rank {} has ended and left processes behind, which may run on: {}",
+                                    parts_.config.role, command.local_rank, describe_processes(tree)));
+}
+
+void AgentDriver::execute(const KillTrees& command) {
+    trees_doomed_ = true;
+    std::vector<pid_t> descendants;
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+        const std::vector<pid_t> tree = workers_.tree(rank);
+        descendants.insert(descendants.end(), tree.begin(), tree.end());
+        workers_.kill_tree(rank);
+    }
+    if (!descendants.empty())
+        log(LogLevel::warning,
+            fmt::format("Unable to shutdown what workers had started via {}, forcefully exiting via {}: {}",
+                        command.stop_signal, SIGKILL, describe_processes(descendants)),
+            true);
+}
+
+void AgentDriver::execute(const AwaitTrees& /*command*/) {
+    look_for_trees();
+}
+
+// Only the guards and the kernel know at once when the last one of a tree has ended, and they tell nobody: a look now
+// and then, and only while a group is being stopped.
+void AgentDriver::look_for_trees() {
+    if (trees_doomed_)
+        for (int rank = 0; rank < workers_.count(); ++rank) workers_.kill_tree(rank);
+    if (workers_.left().empty()) {
+        events_.emplace_back(TreesGone{});
+        pump();
+        return;
+    }
+    trees_timer_.expires_after(look_for_trees_every);
+    trees_timer_.async_wait([this](boost::system::error_code error) {
+        if (!error) look_for_trees();
+    });
+}
+
+void AgentDriver::execute(const ReportStuck& /*command*/) {
+    for (const pid_t pid : workers_.left()) {
+        const ProcessState state = process_state(pid);
+        std::string place;
+        std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/wchan"), place);
+        log(LogLevel::error,
+            fmt::format("Process {} ({}) cannot be killed: it is in state {}{}", pid, state.command,
+                        state.letter == '\0' ? '?' : state.letter,
+                        place.empty() || place == "0" ? "" : " and waits in " + place + " of the kernel"),
+            true);
+    }
 }
 
 void AgentDriver::execute(const ReleaseGroup& command) {
-    if (parts_.guard != nullptr) parts_.guard->forget();
+    trees_timer_.cancel();
+    trees_doomed_ = false;
     workers_.release(command.kill_leftovers);
     worker_timers_.end_attempt();
     uninterruptible_since_.clear();

@@ -30,4 +30,11 @@ struct SpawnSpec {
 /// Must be called from the thread that lives as long as the process: the kernel ties the parent-death signal to it.
 Result<pid_t> spawn(const SpawnSpec& spec);
 
+/// The same, but the process begins in the cgroup (v2) whose directory is open as `cgroup`.
+Result<pid_t> spawn_in_cgroup(const SpawnSpec& spec, int cgroup);
+
+/// As fork(), into that cgroup; -1 and errno where the system does not allow it. In the child only what is safe in a
+/// signal handler may be called.
+pid_t fork_into_cgroup(int cgroup);
+
 }  // namespace cpprun
