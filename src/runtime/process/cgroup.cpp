@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace cpprun {
@@ -23,6 +25,8 @@ namespace {
 constexpr std::string_view tree_prefix = "cpprun-";
 constexpr int names_tried = 16;
 constexpr int rounds_max = 16;
+constexpr int removal_waits = 200;
+constexpr std::chrono::milliseconds removal_wait{2};
 
 std::string whole(const std::string& path) {
     std::ifstream file(path);
@@ -52,30 +56,35 @@ UniqueFd open_directory(const std::string& path) {
     return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
+/// "cpprun-PID-N".
+bool is_name_of_tree(const std::string& name) {
+    return name.starts_with(tree_prefix) && name.size() > tree_prefix.size() &&
+           name.find_first_not_of("0123456789-", tree_prefix.size()) == std::string::npos;
+}
+
 /// What a launch has left that was killed together with all its guards: whoever lives holds the lock.
 void remove_abandoned(const Cgroup& home) {
     for (const std::string& path : directories_in(home.directory())) {
-        if (!std::filesystem::path(path).filename().string().starts_with(tree_prefix)) continue;
+        if (!is_name_of_tree(std::filesystem::path(path).filename())) continue;
         const UniqueFd directory = open_directory(path);
         if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
         const Cgroup abandoned(path);
-        if (!abandoned.remove() && abandoned.kill()) abandoned.remove();
+        for (int wait = 0; !abandoned.remove() && wait < removal_waits; ++wait) {
+            if (!abandoned.kill()) break;
+            std::this_thread::sleep_for(removal_wait);
+        }
     }
 }
 
-/// Whether a process can be started in there, and dies there.
+/// Whether a process can be started in there, and all in there be killed.
 Result<void> try_out(const Cgroup& cgroup) {
     const UniqueFd directory = open_directory(cgroup.directory());
     if (!directory) return refused("cannot open " + cgroup.directory());
     const pid_t pid = fork_into_cgroup(directory.get());
-    if (pid == 0)
-        for (;;) ::pause();
+    if (pid == 0) ::_exit(0);
     if (pid < 0) return refused("cannot start a process in " + cgroup.directory());
-    const bool killed = cgroup.kill();
-    const Error error = refused("cannot write " + cgroup.directory() + "/cgroup.kill");
-    if (!killed) ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
-    if (!killed) return error;
+    if (!cgroup.kill()) return refused("cannot write " + cgroup.directory() + "/cgroup.kill");
     return boost::outcome_v2::success();
 }
 
