@@ -174,7 +174,7 @@ void AgentDriver::execute(const StartGroup& command) {
     };
     Result<void> started = start_all();
     const Result<void> watched = workers_.watch();
-    pids_.resize(static_cast<std::size_t>(workers_.count()));
+    for (int rank = 0; rank < workers_.count(); ++rank) pids_.push_back(workers_.pid(rank));
     if (started && !watched) started = watched;
     attempt_logs_.worker_directories.reset();
     attempt_logs_.filtered_stdout = {};
@@ -239,8 +239,7 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     };
     spec.stdout_fd = descriptor(logs.out, 1);
     spec.stderr_fd = descriptor(logs.err, 2);
-    BOOST_OUTCOME_TRY(const pid_t pid, workers_.start(spec));
-    pids_.push_back(pid);
+    BOOST_OUTCOME_TRY(workers_.start(spec));
     logs.out.file.reset();
     logs.err.file.reset();
     return boost::outcome_v2::success();

@@ -23,6 +23,8 @@ class ContainedWorker {
   public:
     virtual ~ContainedWorker() = default;
 
+    /// Waits until the worker runs. To be called once, before anything else. Errors as those of spawn().
+    virtual Result<void> await_start() = 0;
     /// The worker's own process, leader of a session and of a process group of that number.
     virtual pid_t pid() const = 0;
     /// A descriptor that becomes readable when ended() may have an answer. May be called once.
@@ -45,7 +47,8 @@ class Containment {
     virtual ContainmentTier tier() const = 0;
     /// For people: what it is, and where.
     virtual std::string description() const = 0;
-    /// Starts a worker. To be called on the thread that lives as long as the process. Errors as those of spawn().
+    /// Starts a worker, which may be on its way only: await_start() has the last word. What `spec` refers to may go
+    /// when this returns. To be called on the thread that lives as long as the process. Errors as those of spawn().
     virtual Result<std::unique_ptr<ContainedWorker>> start(const SpawnSpec& spec) = 0;
     /// The workers started so far are about to be released.
     virtual void forget() = 0;

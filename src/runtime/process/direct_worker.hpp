@@ -10,6 +10,7 @@ class DirectWorker : public ContainedWorker {
   public:
     explicit DirectWorker(pid_t pid) : pid_(pid) {}
 
+    Result<void> await_start() override { return boost::outcome_v2::success(); }
     pid_t pid() const override { return pid_; }
     Result<UniqueFd> watch() override;
     std::optional<ExitStatus> ended() override;

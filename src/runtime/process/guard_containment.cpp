@@ -17,6 +17,8 @@ class GuardedWorker final : public ContainedWorker {
     GuardedWorker(std::shared_ptr<WorkerGuard> guard, const GuardContainment& containment)
         : guard_(std::move(guard)), containment_(containment) {}
 
+    Result<void> await_start() override { return guard_->await_start(); }
+
     pid_t pid() const override { return guard_->worker(); }
 
     Result<UniqueFd> watch() override {
@@ -87,7 +89,7 @@ std::vector<pid_t> GuardContainment::own() const {
         const auto guard = known.lock();
         if (!guard) continue;
         pids.push_back(guard->pid());
-        pids.push_back(guard->worker());
+        if (guard->worker() > 0) pids.push_back(guard->worker());
     }
     return pids;
 }

@@ -39,39 +39,52 @@ void LocalWorkers::await_children() {
         std::array<signalfd_siginfo, 16> infos{};
         [[maybe_unused]] const ssize_t got = ::read(children_.native_handle(), infos.data(), sizeof infos);
         std::vector<pid_t> own;
-        for (const Worker& worker : workers_) own.push_back(worker.process->pid());
+        for (const Worker& worker : workers_)
+            if (worker.runs) own.push_back(worker.process->pid());
         containment_.tend(own);
         await_children();
     });
 }
 
-Result<pid_t> LocalWorkers::start(const SpawnSpec& spec) {
+Result<void> LocalWorkers::start(const SpawnSpec& spec) {
     BOOST_OUTCOME_TRY(auto process, containment_.start(spec));
-    Worker& worker = workers_.emplace_back();
-    worker.process = std::move(process);
-    return worker.process->pid();
+    workers_.emplace_back().process = std::move(process);
+    return boost::outcome_v2::success();
 }
 
 Result<void> LocalWorkers::watch() {
-    for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
-        Worker& worker = workers_[rank];
-        if (worker.descriptor) continue;
-        Result<UniqueFd> fd = worker.process->watch();
-        if (!fd) {
-            const pid_t pid = worker.process->pid();
-            for (std::size_t unseen = rank; unseen < workers_.size(); ++unseen) {
-                ContainedWorker& process = *workers_[unseen].process;
-                process.kill();
-                while (!process.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                process.release();
-            }
-            workers_.resize(rank);
-            return failure("cannot watch process " + std::to_string(pid) + ": " + fd.error().message);
-        }
-        worker.descriptor = std::make_unique<boost::asio::posix::stream_descriptor>(io_, fd.value().release());
-        await_end(static_cast<int>(rank));
+    for (int rank = 0; rank < count(); ++rank) {
+        const Result<void> watched = watch(rank);
+        if (watched) continue;
+        drop_from(rank);
+        return watched;
     }
     return boost::outcome_v2::success();
+}
+
+Result<void> LocalWorkers::watch(int local_rank) {
+    Worker& worker = at(local_rank);
+    if (worker.descriptor) return boost::outcome_v2::success();
+    BOOST_OUTCOME_TRY(worker.process->await_start());
+    worker.runs = true;
+    Result<UniqueFd> fd = worker.process->watch();
+    if (!fd) return failure("cannot watch process " + std::to_string(pid(local_rank)) + ": " + fd.error().message);
+    worker.descriptor = std::make_unique<boost::asio::posix::stream_descriptor>(io_, fd.value().release());
+    await_end(local_rank);
+    return boost::outcome_v2::success();
+}
+
+void LocalWorkers::drop_from(int local_rank) {
+    for (int rank = local_rank; rank < count(); ++rank) {
+        Worker& worker = at(rank);
+        if (!worker.runs && (rank == local_rank || !worker.process->await_start())) continue;
+        worker.process->kill();
+        const auto deadline = std::chrono::steady_clock::now() + release_wait_max;
+        while (!worker.process->ended() && std::chrono::steady_clock::now() < deadline)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        worker.process->release();
+    }
+    workers_.resize(static_cast<std::size_t>(local_rank));
 }
 
 void LocalWorkers::await_end(int local_rank) {

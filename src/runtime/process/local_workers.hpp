@@ -27,13 +27,13 @@ class LocalWorkers {
     LocalWorkers(boost::asio::io_context& io, Containment& containment, std::function<void(int, ExitStatus)> exited);
     ~LocalWorkers();
 
-    /// Starts the worker of the next local rank. The pid, or why it could not be started. Its end is seen only after
-    /// watch(): what watching needs is left until all run, so that the last does not wait for it, and a child does not
-    /// inherit one more descriptor for each sibling before it.
-    Result<pid_t> start(const SpawnSpec& spec);
+    /// Starts the worker of the next local rank, or says why it cannot be started. Nothing else may be asked of it
+    /// before watch(): what watching needs is left until all are on their way, so that the last does not wait for it,
+    /// and a child does not inherit one more descriptor for each sibling before it.
+    Result<void> start(const SpawnSpec& spec);
 
-    /// Begins to watch the workers started since the last call. Those that cannot be watched, for want of descriptors,
-    /// are killed and forgotten, and the error says so.
+    /// Waits until the workers started since the last call run, and begins to watch them. From the first on that could
+    /// not be started or cannot be watched, for want of descriptors, they are killed and forgotten; the error says so.
     Result<void> watch();
 
     /// Sends `signo` to the process group of this worker, or to the worker alone, unless it has ended.
@@ -65,6 +65,7 @@ class LocalWorkers {
   private:
     struct Worker {
         std::unique_ptr<ContainedWorker> process;
+        bool runs = false;
         bool ended = false;
         bool group_told = false;
         std::unique_ptr<boost::asio::posix::stream_descriptor> descriptor;  ///< none before watch()
@@ -74,6 +75,8 @@ class LocalWorkers {
     Worker& at(int local_rank) { return workers_.at(static_cast<std::size_t>(local_rank)); }
     void await_end(int local_rank);
     void ended(int local_rank);
+    Result<void> watch(int local_rank);
+    void drop_from(int local_rank);
     void await_children();
 
     boost::asio::io_context& io_;

@@ -190,15 +190,17 @@ Result<std::unique_ptr<WorkerGuard>> WorkerGuard::start(const SpawnSpec& spec) {
     const pid_t pid = ::fork();
     if (pid < 0) return failure(std::string("no process for the guard of a worker: ") + std::strerror(errno));
     if (pid == 0) guard_main(spec, channel.second.get());
-    channel.second.reset();
-    const Result<pid_t> worker = read_start(channel.first.get());
+    return std::unique_ptr<WorkerGuard>(new WorkerGuard(pid, std::move(channel.first)));
+}
+
+Result<void> WorkerGuard::await_start() {
+    const Result<pid_t> worker = read_start(channel_.get());
     if (!worker) {
-        ::waitpid(pid, nullptr, 0);
+        ::waitpid(pid_, nullptr, 0);
         return worker.error();
     }
-    std::unique_ptr<WorkerGuard> guard(new WorkerGuard(pid, std::move(channel.first)));
-    guard->worker_ = worker.value();
-    return guard;
+    worker_ = worker.value();
+    return boost::outcome_v2::success();
 }
 
 WorkerGuard::~WorkerGuard() = default;

@@ -21,12 +21,15 @@ namespace cpprun {
 
 class WorkerGuard {
   public:
-    /// Forks the guard, which starts the worker; returns when that runs. Errors as those of spawn().
+    /// Forks the guard, which starts the worker. What `spec` refers to may go when this returns.
     static Result<std::unique_ptr<WorkerGuard>> start(const SpawnSpec& spec);
     WorkerGuard(const WorkerGuard&) = delete;
     WorkerGuard& operator=(const WorkerGuard&) = delete;
     /// The guard kills what is left and goes, without being waited for, unless let_go() was called.
     ~WorkerGuard();
+
+    /// Waits until the worker runs; to be called once. Errors as those of spawn(); the guard is gone then.
+    Result<void> await_start();
 
     pid_t pid() const { return pid_; }
     pid_t worker() const { return worker_; }
