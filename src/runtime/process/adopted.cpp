@@ -33,11 +33,16 @@ void Adopted::reap(const std::vector<pid_t>& own) const {
 std::vector<pid_t> Adopted::living(const std::vector<pid_t>& own) const {
     std::vector<pid_t> found;
     if (::getpid() == 1) return found;
-    for (const pid_t pid : strangers(own)) {
-        if (holds(before_, pid)) continue;
-        if (process_state(pid).lives()) found.push_back(pid);
-        const std::vector<pid_t> below = descendants_of(pid);
-        found.insert(found.end(), below.begin(), below.end());
+    for (bool changed = true; changed && found.empty();) {
+        changed = false;
+        for (const pid_t pid : strangers(own)) {
+            if (holds(before_, pid)) continue;
+            // What a dead one has left may have fallen to us only after we had looked.
+            changed = ::waitpid(pid, nullptr, WNOHANG) == pid || changed;
+            if (process_state(pid).lives()) found.push_back(pid);
+            const std::vector<pid_t> below = descendants_of(pid);
+            found.insert(found.end(), below.begin(), below.end());
+        }
     }
     return found;
 }

@@ -33,6 +33,10 @@ class GuardedWorker final : public ContainedWorker {
     std::vector<pid_t> tree() const override {
         if (guard_->dead()) return containment_.adopted().living(containment_.own());
         std::vector<pid_t> pids = descendants_of(guard_->pid());
+        // Where the guard has not reaped a child yet, what that has left may have fallen to it only after we had
+        // looked.
+        for (const pid_t child : children_of(guard_->pid()))
+            if (std::find(pids.begin(), pids.end(), child) == pids.end()) pids.push_back(child);
         pids.erase(std::remove(pids.begin(), pids.end(), pid()), pids.end());
         return pids;
     }
@@ -43,6 +47,7 @@ class GuardedWorker final : public ContainedWorker {
     }
 
     void release() override {
+        if (guard_->worker() < 0) return;
         // A worker that cannot be killed stays below its guard, which is not waited for.
         if (guard_->ended()) guard_->let_go();
     }

@@ -77,11 +77,15 @@ Result<void> LocalWorkers::watch(int local_rank) {
 void LocalWorkers::drop_from(int local_rank) {
     for (int rank = local_rank; rank < count(); ++rank) {
         Worker& worker = at(rank);
-        if (!worker.runs && (rank == local_rank || !worker.process->await_start())) continue;
-        worker.process->kill();
+        if (!worker.runs && rank != local_rank && worker.process->await_start()) worker.runs = true;
+        // One that could not be started may have come far enough to leave something, if its guard was killed.
         const auto deadline = std::chrono::steady_clock::now() + release_wait_max;
-        while (!worker.process->ended() && std::chrono::steady_clock::now() < deadline)
+        for (;;) {
+            worker.process->kill();
+            const bool gone = (!worker.runs || worker.process->ended()) && worker.process->tree().empty();
+            if (gone || std::chrono::steady_clock::now() >= deadline) break;
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
         worker.process->release();
     }
     workers_.resize(static_cast<std::size_t>(local_rank));

@@ -196,6 +196,7 @@ Result<std::unique_ptr<WorkerGuard>> WorkerGuard::start(const SpawnSpec& spec) {
 Result<void> WorkerGuard::await_start() {
     const Result<pid_t> worker = read_start(channel_.get());
     if (!worker) {
+        dead_ = true;
         ::waitpid(pid_, nullptr, 0);
         return worker.error();
     }
@@ -206,7 +207,7 @@ Result<void> WorkerGuard::await_start() {
 WorkerGuard::~WorkerGuard() = default;
 
 std::optional<ExitStatus> WorkerGuard::ended() {
-    if (status_) return status_;
+    if (status_ || worker_ < 0) return status_;
     if (!dead_) {
         Report report;
         const ssize_t got = ::recv(channel_.get(), &report, sizeof report, MSG_DONTWAIT);
@@ -231,6 +232,7 @@ void WorkerGuard::kill() {
 }
 
 void WorkerGuard::let_go() {
+    if (worker_ < 0) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     ::waitpid(worker_, nullptr, WNOHANG);

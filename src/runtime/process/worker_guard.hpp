@@ -35,8 +35,8 @@ class WorkerGuard {
     pid_t worker() const { return worker_; }
     /// Readable when ended() may have an answer, or the guard is dead.
     int channel() const { return channel_.get(); }
-    /// How the worker ended; nothing while it runs, for all that is known. If the guard has been killed, the worker is
-    /// ours, and is killed if it still runs.
+    /// How the worker ended; nothing while it runs, or before it was started, for all that is known. If the guard has
+    /// been killed, the worker is ours, and is killed if it still runs.
     std::optional<ExitStatus> ended();
     /// Whether somebody has killed the guard, as ended() or kill() found out.
     bool dead() const { return dead_; }
