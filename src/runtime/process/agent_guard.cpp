@@ -45,8 +45,13 @@ struct Guard {
         until = 0;
     }
 
+    void watch(pid_t group) {
+        if (group <= 1 || count == groups_max) return;
+        if (std::find(groups.begin(), groups.begin() + count, group) == groups.begin() + count) groups[count++] = group;
+    }
+
     void take(const Message& message) {
-        if (message.order == Order::watch && count < groups_max && message.group > 1) groups[count++] = message.group;
+        if (message.order == Order::watch) watch(message.group);
         if (message.order == Order::forget) count = 0;
         if (message.order == Order::lease) until = message.until;
     }
@@ -84,6 +89,12 @@ void remove_tree(const CgroupTree& tree) {
         Message message;
         const ssize_t got = ::recv(channel, &message, sizeof message, 0);
         if (got < 0 && errno == EINTR) continue;
+        if (got == static_cast<ssize_t>(sizeof(pid_t))) {
+            pid_t announced = 0;
+            std::memcpy(&announced, &message, sizeof announced);
+            guard.watch(announced);
+            continue;
+        }
         if (got != static_cast<ssize_t>(sizeof message)) break;
         guard.take(message);
     }

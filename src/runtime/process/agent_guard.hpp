@@ -25,6 +25,8 @@ class AgentGuard {
     /// Ends the guard, which kills nobody then.
     ~AgentGuard();
 
+    /// For SpawnSpec::announce_fd: the guard watches the process's group before it can have started anything.
+    int announce_fd() const { return channel_.get(); }
     /// The process group `group` dies with the agent, or with its lease.
     void watch(pid_t group);
     /// The groups watched so far are nobody's business any more. To be called before their leaders are reaped.

@@ -33,7 +33,9 @@ std::string GroupContainment::description() const {
 }
 
 Result<std::unique_ptr<ContainedWorker>> GroupContainment::start(const SpawnSpec& spec) {
-    BOOST_OUTCOME_TRY(const pid_t pid, spawn(spec));
+    SpawnSpec announced = spec;
+    announced.announce_fd = guard_->announce_fd();
+    BOOST_OUTCOME_TRY(const pid_t pid, spawn(announced));
     guard_->watch(pid);
     return std::make_unique<GroupWorker>(pid);
 }

@@ -19,6 +19,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -104,6 +105,10 @@ class ChildSetup {
         if (::setsid() < 0) return false;
         if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
         if (::getppid() != parent_) ::_exit(127);
+        if (spec_.announce_fd >= 0) {
+            const pid_t self = ::getpid();
+            ::send(spec_.announce_fd, &self, sizeof self, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
         for (const int signo : reset_signals) ::signal(signo, SIG_DFL);
         if (!spec_.hangup_stays_ignored) ::signal(SIGHUP, SIG_DFL);
         sigset_t none;

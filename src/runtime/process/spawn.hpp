@@ -19,7 +19,8 @@ struct SpawnSpec {
     std::vector<const char*> environment;  ///< "NAME=value", no null at the end; the texts outlive the call
     int stdout_fd = 1;                     ///< becomes descriptor 1 of the process; not closed here
     int stderr_fd = 2;
-    std::vector<int> cpus;                   ///< CPU affinity; empty: inherited
+    int announce_fd = -1;   ///< a socket to which the process sends its pid (a pid_t) before it is executed; -1: none
+    std::vector<int> cpus;  ///< CPU affinity; empty: inherited
     std::optional<rlimit> descriptor_limit;  ///< RLIMIT_NOFILE of the process; none: ours
     bool hangup_stays_ignored = false;       ///< SIGHUP came ignored to us and stays so
 };
