@@ -37,7 +37,7 @@ void rename_command_line() {
     // The kernel's own word for where this process keeps its arguments; nobody here reads them again.
     char* const line = reinterpret_cast<char*>(begin);  // NOLINT(performance-no-int-to-ptr)
     std::memset(line, 0, end - begin);
-    std::memcpy(line, guard_name, std::min<std::size_t>(std::strlen(guard_name), end - begin - 1));
+    std::copy_n(guard_name, std::min<std::size_t>(std::strlen(guard_name), end - begin - 1), line);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ Result<void> LocalWorkers::start(const SpawnSpec& spec) {
 
 Result<void> LocalWorkers::watch() {
     for (int rank = 0; rank < count(); ++rank) {
-        const Result<void> watched = watch(rank);
+        Result<void> watched = watch(rank);
         if (watched) continue;
         drop_from(rank);
         return watched;
