@@ -113,7 +113,7 @@ void tell(const UniqueFd& channel, const Message& message) {
 Result<std::unique_ptr<AgentGuard>> AgentGuard::start(const CgroupTree* tree) {
     BOOST_OUTCOME_TRY(auto channel, make_channel());
     const pid_t pid = ::fork();
-    if (pid < 0) return failure(std::string("no process for a guard: ") + std::strerror(errno));
+    if (pid < 0) return failure("no process for a guard: " + error_text(errno));
     if (pid == 0) guard_main(channel.second.get(), tree);
     return std::unique_ptr<AgentGuard>(new AgentGuard(pid, std::move(channel.first), tree));
 }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -49,7 +48,7 @@ std::vector<std::string> directories_in(const std::string& path) {
 }
 
 Error refused(const std::string& what) {
-    return failure(what + ": " + std::strerror(errno));
+    return failure(what + ": " + error_text(errno));
 }
 
 UniqueFd open_directory(const std::string& path) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -59,7 +58,7 @@ std::string CgroupContainment::description() const {
 Result<std::unique_ptr<ContainedWorker>> CgroupContainment::start(const SpawnSpec& spec) {
     BOOST_OUTCOME_TRY(Cgroup cgroup, tree_.add());
     const UniqueFd directory(::open(cgroup.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return failure("cannot open " + cgroup.directory() + ": " + std::strerror(errno));
+    if (!directory) return failure("cannot open " + cgroup.directory() + ": " + error_text(errno));
     const Result<pid_t> pid = spawn_in_cgroup(spec, directory.get());
     if (!pid) {
         cgroup.remove();

@@ -4,7 +4,6 @@
 #include "runtime/process/child_status.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +13,7 @@ namespace cpprun {
 Result<UniqueFd> DirectWorker::watch() {
     // glibc 2.36 declares pidfd_open without extern "C".
     UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-    if (!fd) return failure(std::strerror(errno));
+    if (!fd) return failure(error_text(errno));
     return fd;
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/prctl.h>
 
@@ -23,7 +22,7 @@ class GuardedWorker final : public ContainedWorker {
 
     Result<UniqueFd> watch() override {
         UniqueFd fd(::fcntl(guard_->channel(), F_DUPFD_CLOEXEC, 0));
-        if (!fd) return failure(std::strerror(errno));
+        if (!fd) return failure(error_text(errno));
         return fd;
     }
 
@@ -62,7 +61,7 @@ class GuardedWorker final : public ContainedWorker {
 Result<std::unique_ptr<Containment>> GuardContainment::open() {
     if (!children_are_told()) return failure("/proc does not tell which children a process has");
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        return failure(std::string("this process cannot become a subreaper: ") + std::strerror(errno));
+        return failure("this process cannot become a subreaper: " + error_text(errno));
     return std::unique_ptr<Containment>(new GuardContainment());
 }
 

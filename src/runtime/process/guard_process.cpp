@@ -45,7 +45,7 @@ void rename_command_line() {
 Result<std::pair<UniqueFd, UniqueFd>> make_channel() {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-        return failure(std::string("no channel to a guard: ") + std::strerror(errno));
+        return failure("no channel to a guard: " + error_text(errno));
     return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
@@ -207,7 +206,7 @@ Result<pid_t> spawn_in_cgroup(const SpawnSpec& spec, int cgroup) {
     return start_process(spec, [&](const ChildSetup& setup) -> Result<pid_t> {
         const pid_t pid = fork_into_cgroup(cgroup);
         if (pid == 0) setup.run();
-        if (pid < 0) return failure("cannot start " + spec.executable + " in its cgroup: " + std::strerror(errno));
+        if (pid < 0) return failure("cannot start " + spec.executable + " in its cgroup: " + error_text(errno));
         return pid;
     });
 }

@@ -188,7 +188,7 @@ Result<pid_t> read_start(int channel) {
 Result<std::unique_ptr<WorkerGuard>> WorkerGuard::start(const SpawnSpec& spec) {
     BOOST_OUTCOME_TRY(auto channel, make_channel());
     const pid_t pid = ::fork();
-    if (pid < 0) return failure(std::string("no process for the guard of a worker: ") + std::strerror(errno));
+    if (pid < 0) return failure("no process for the guard of a worker: " + error_text(errno));
     if (pid == 0) guard_main(spec, channel.second.get());
     return std::unique_ptr<WorkerGuard>(new WorkerGuard(pid, std::move(channel.first)));
 }
