@@ -46,7 +46,7 @@ std::optional<TextOutput> printed_by(const OptionUse& use, const HostFacts& host
 Result<std::optional<TextOutput>> apply(const Words& words, const HostFacts& host, RawArgs& raw) {
     for (const OptionUse& use : words.uses) {
         BOOST_OUTCOME_TRY(read_value(*use.option, use.value, Source::command_line, raw[use.option->id]));
-        if (use.option->id == OptionId::rdzv_conf) raw.rdzv_conf.push_back(use.value);
+        if (use.option->collects) raw[use.option->id].values.push_back(use.value);
         if (auto output = printed_by(use, host)) return output;
     }
     if (words.problem) return *words.problem;

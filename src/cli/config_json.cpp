@@ -109,7 +109,31 @@ Json stop_json(const StopConfig& config) {
             {"kill_descendants", config.kill_descendants == KillDescendants::always  ? "always"
                                  : config.kill_descendants == KillDescendants::never ? "never"
                                                                                      : "failure"},
-            {"stop_signal_to", config.stop_signal_to == StopTarget::rank ? "rank" : "group"}};
+            {"stop_signal_to", config.stop_signal_to == StopTarget::rank ? "rank" : "group"},
+            {"forward_signals", config.forward_signals},
+            {"requeue_exit_code", or_null(config.requeue_exit_code)},
+            {"stdin_rank", or_null(config.stdin_rank)}};
+}
+
+Json restart_json(const RestartConfig& config) {
+    const auto endings = [](const std::vector<ExitStatus>& list) {
+        Json texts = Json::array();
+        for (const ExitStatus& status : list) texts.push_back(exit_status_text(status));
+        return texts;
+    };
+    return {{"never_on", endings(config.never_on)},
+            {"free_on", endings(config.free_on)},
+            {"min_uptime", seconds(config.min_uptime)},
+            {"backoff_first", seconds(config.backoff_first)},
+            {"backoff_max", seconds(config.backoff_max)},
+            {"window_restarts", config.window_restarts},
+            {"window", seconds(config.window)},
+            {"job_restarts", or_null(config.job_restarts)},
+            {"budget_renewed_after", seconds(config.renewed_after)}};
+}
+
+Json health_json(const HealthConfig& config) {
+    return {{"file", or_null(config.file)}, {"port", or_null(config.port)}, {"bind", config.bind}};
 }
 
 Json notices_json(const std::vector<Notice>& notices) {
@@ -128,6 +152,8 @@ std::string config_json(const LaunchRequest& request) {
                     {"program", program_json(config.program)},
                     {"logs", logs_json(config.logs)},
                     {"stop", stop_json(config.stop)},
+                    {"restart", restart_json(config.restart)},
+                    {"health", health_json(config.health)},
                     {"store",
                      {{"served_by", config.worker_store == WorkerStore::agent ? "agent" : "rank0"},
                       {"only", config.store.only},

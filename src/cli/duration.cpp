@@ -5,8 +5,7 @@
 
 namespace cpprun {
 
-std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
-    constexpr double hour_ms = 3600.0 * 1000.0;
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text, std::chrono::milliseconds max) {
     double ms_per_unit = 1000.0;
     if (text.ends_with("ms")) {
         ms_per_unit = 1.0;
@@ -15,7 +14,7 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
         text.remove_suffix(1);
     }
     const auto number = parse_python_float(text);
-    if (!number || !(*number >= 0) || *number * ms_per_unit > hour_ms) return std::nullopt;
+    if (!number || !(*number >= 0) || *number * ms_per_unit > static_cast<double>(max.count())) return std::nullopt;
     return std::chrono::round<std::chrono::milliseconds>(
         std::chrono::duration<double, std::milli>(*number * ms_per_unit));
 }

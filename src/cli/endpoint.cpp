@@ -2,15 +2,13 @@
 #include "cli/endpoint.hpp"
 
 #include "cli/python_number.hpp"
+#include "core/text/digits.hpp"
 
 #include <algorithm>
 
 namespace cpprun {
 namespace {
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 bool is_hex(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }

@@ -51,6 +51,19 @@ enum class OptionId : std::size_t {
     worker_store,
     exit_code,
     settle_time,
+    forward_signals,
+    requeue_exit_code,
+    stdin_rank,
+    health_file,
+    health_port,
+    health_bind,
+    no_restart_on,
+    free_restart_on,
+    min_uptime,
+    restart_backoff,
+    restart_window,
+    restart_budget_renewed_after,
+    max_job_restarts,
     strict_devices,
     cpu_count,
     store_only,
@@ -86,6 +99,7 @@ struct OptionSpec {
     std::string_view choices;       ///< comma-separated, for OptionKind::choice
     std::string_view accepted;      ///< what a value may look like, for error messages; empty for flags and choices
     std::string_view group;         ///< heading in the help text
+    bool collects = false;          ///< given more than once, all values count
     bool extension = false;         ///< cpprun's own: known by its full name only, never by an abbreviation
     std::string_view help;          ///< one to three plain sentences
 };

@@ -58,7 +58,7 @@ Result<void> read_value_variables(const Environment& environment, RawArgs& raw) 
         if (text == nullptr) continue;
         if (!takes_any_text(spec.id) && is_unfilled_template(*text)) return unfilled_template(spec, *text);
         BOOST_OUTCOME_TRY(read_value(spec, *text, Source::environment, raw[spec.id]));
-        if (spec.id == OptionId::rdzv_conf) raw.rdzv_conf = {*text};
+        if (spec.collects) raw[spec.id].values = {*text};
     }
     return boost::outcome_v2::success();
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/python_number.hpp"
 
+#include "core/text/digits.hpp"
+
 #include <charconv>
 #include <limits>
 #include <string>
@@ -11,10 +13,6 @@ namespace {
 bool is_blank(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') || (c >= '\x1c' && c <= '\x1f');
 }
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /// Takes a sign off the front of `text`; true for a minus.
 bool take_sign(std::string_view& text) {
     if (text.empty() || (text.front() != '+' && text.front() != '-')) return false;

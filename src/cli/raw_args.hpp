@@ -21,6 +21,7 @@ struct Setting {
     std::string text;
     std::int64_t integer = 0;
     double real = 0;
+    std::vector<std::string> values;  ///< of an option that collects: every value that counts, in order
 
     /// Whether the user gave it, on the command line or by a variable.
     bool given() const { return source != Source::builtin; }
@@ -29,7 +30,6 @@ struct Setting {
 
 struct RawArgs {
     std::array<Setting, option_count> settings;
-    std::vector<std::string> rdzv_conf;  ///< every value of --rdzv-conf that counts, in order
     std::string script;
     std::vector<std::string> args;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/resolve_config.hpp"
 
+#include "cli/batch_system.hpp"
 #include "cli/check_program.hpp"
 #include "cli/duration.hpp"
 #include "cli/network_address.hpp"
@@ -8,6 +9,8 @@
 #include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/resolve_rendezvous.hpp"
+#include "cli/resolve_restarts.hpp"
+#include "cli/split_list.hpp"
 #include "cli/wrong_value.hpp"
 #include "core/agent/signal_names.hpp"
 #include "core/devices/cpu_count.hpp"
@@ -41,16 +44,6 @@ bool variable_is_one(const Environment& environment, const char* name) {
     return value != nullptr && *value == "1";
 }
 
-std::vector<std::string_view> split_at_commas(std::string_view text) {
-    std::vector<std::string_view> parts;
-    for (std::size_t comma = text.find(','); comma != std::string_view::npos; comma = text.find(',')) {
-        parts.push_back(text.substr(0, comma));
-        text.remove_prefix(comma + 1);
-    }
-    parts.push_back(text);
-    return parts;
-}
-
 /// A list of texts between single commas; two commas stand for one within a text.
 std::vector<std::string> split_filters(std::string_view text) {
     std::vector<std::string> parts(1);
@@ -81,6 +74,7 @@ class Resolver {
         BOOST_OUTCOME_TRY(config_.rendezvous, resolve_rendezvous(raw_, nodes, host_, notices_));
         BOOST_OUTCOME_TRY(resolve_logs());
         BOOST_OUTCOME_TRY(resolve_stopping());
+        BOOST_OUTCOME_TRY(config_.restart, resolve_restarts(raw_));
         BOOST_OUTCOME_TRY(resolve_monitoring());
         BOOST_OUTCOME_TRY(resolve_devices());
         BOOST_OUTCOME_TRY(resolve_store());
@@ -256,6 +250,72 @@ class Resolver {
                                                           : KillDescendants::by_exit_code;
         config_.stop.stop_signal_to = text(OptionId::stop_signal_to) == "rank" ? StopTarget::rank : StopTarget::group;
         resolve_signals();
+        BOOST_OUTCOME_TRY(resolve_forwarded_signals());
+        BOOST_OUTCOME_TRY(config_.stop.requeue_exit_code, number_between<int>(OptionId::requeue_exit_code, 1, 255));
+        BOOST_OUTCOME_TRY(config_.stop.stdin_rank,
+                          number_between<std::int64_t>(OptionId::stdin_rank, 0, std::numeric_limits<int>::max()));
+        return resolve_health();
+    }
+
+    /// None: the option was not given.
+    template <class Integer>
+    Result<std::optional<Integer>> number_between(OptionId id, std::int64_t min, std::int64_t max) const {
+        if (text(id).empty()) return std::optional<Integer>{};
+        const auto value = parse_python_int(text(id));
+        if (!value || *value < min || *value > max) return invalid_value(raw_, id);
+        return std::optional(static_cast<Integer>(*value));
+    }
+
+    Result<void> resolve_forwarded_signals() {
+        if (text(OptionId::forward_signals).empty()) return boost::outcome_v2::success();
+        StopConfig& stop = config_.stop;
+        for (const std::string_view part : split_at_commas(text(OptionId::forward_signals))) {
+            const std::string_view word = strip_blanks(part);
+            const auto number = any_signal(word);
+            const auto refuse = [&](const std::string& why) {
+                return invalid_value(raw_, OptionId::forward_signals, python_repr(word) + " " + why);
+            };
+            if (!number) return refuse("is no signal");
+            if (*number == SIGKILL || *number == SIGSTOP) return refuse("cannot be caught");
+            if (*number == SIGTERM || *number == SIGINT || *number == SIGQUIT) return refuse("is how a run is ended");
+            if (*number == SIGCHLD || *number == SIGCONT || *number == SIGTSTP || *number == SIGPIPE)
+                return refuse("has a meaning of its own to a launcher");
+            const auto handled = std::find_if(stop.signals_to_handle.begin(), stop.signals_to_handle.end(),
+                                              [&](const std::string& name) { return signal_number(name) == number; });
+            if (handled != stop.signals_to_handle.end()) {
+                if (setting(OptionId::signals_to_handle).given()) return refuse("is in --signals-to-handle too");
+                stop.signals_to_handle.erase(handled);
+            }
+            stop.forward_signals.push_back(*number);
+        }
+        return boost::outcome_v2::success();
+    }
+
+    Result<void> resolve_health() {
+        HealthConfig& health = config_.health;
+        if (!text(OptionId::health_file).empty()) {
+            const std::string& path = text(OptionId::health_file);
+            if (files_.look(path).directory) return invalid_value(raw_, OptionId::health_file, "it is a directory");
+            const std::size_t slash = path.rfind('/');
+            const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+            if (!files_.look(folder).directory)
+                return invalid_value(raw_, OptionId::health_file, "there is no directory " + python_repr(folder));
+            health.file = path;
+        }
+        BOOST_OUTCOME_TRY(health.port, number_between<std::uint16_t>(OptionId::health_port, 1, 65535));
+        std::string bind = text(OptionId::health_bind);
+        if (!address_width(bind)) return invalid_value(raw_, OptionId::health_bind);
+        if (bind.front() == '[') bind = bind.substr(1, bind.size() - 2);
+        health.bind = std::move(bind);
+        const std::string* variable = find_variable(host_.environment, "TORCHELASTIC_HEALTH_CHECK_PORT");
+        if (health.port || variable == nullptr) return boost::outcome_v2::success();
+        // What is no number is said when the workers are started, as in torchrun (contract 8.1).
+        const auto port = parse_python_int(*variable);
+        if (port && *port >= 1 && *port <= 65535) {
+            health.port = static_cast<std::uint16_t>(*port);
+        } else if (port) {
+            say(Notice::Level::warning, "TORCHELASTIC_HEALTH_CHECK_PORT=" + *variable + " is no port; no health check");
+        }
         return boost::outcome_v2::success();
     }
 
@@ -369,6 +429,14 @@ class Resolver {
             config_.program.start_method != "spawn")
             say(Notice::Level::info, "--start-method=" + config_.program.start_method +
                                          " changes nothing: each worker is a fresh interpreter");
+        // User case B22. One of them says it for all.
+        const auto tasks = tasks_on_this_node(host_.environment);
+        if (tasks && tasks->count > 1 && tasks->own_number == 0 && config_.nproc_per_node > 1)
+            say(Notice::Level::warning,
+                fmt::format(
+                    "the batch system starts {} launchers on this node ({}), and each of them starts {} workers; "
+                    "use one task per node, as with srun --ntasks-per-node=1",
+                    tasks->count, tasks->variable, config_.nproc_per_node));
         const std::string* outer = find_variable(host_.environment, "TORCHELASTIC_RUN_ID");
         const std::vector<std::string> deciding = variables_that_decide(raw_);
         if (outer == nullptr || deciding.empty()) return;

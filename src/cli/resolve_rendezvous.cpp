@@ -42,7 +42,7 @@ Result<void> resolve_conf(const RawArgs& raw, RendezvousConfig& config, std::vec
     const auto refuse = [&raw](const std::string& problem) {
         return wrong_value(option(OptionId::rdzv_conf), raw[OptionId::rdzv_conf].source, problem);
     };
-    for (const std::string& text : raw.rdzv_conf)
+    for (const std::string& text : raw[OptionId::rdzv_conf].values)
         if (const std::string problem = add_rdzv_conf(text, config.conf); !problem.empty()) return refuse(problem);
     config.conf.try_emplace("timeout", default_timeout_seconds);
     if (const std::string problem = check_rdzv_conf(config.conf, config.kind); !problem.empty()) return refuse(problem);

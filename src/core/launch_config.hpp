@@ -3,6 +3,7 @@
 // sees a string that still needs parsing, and nothing changes it afterwards.
 #pragma once
 
+#include "core/agent/exit_status.hpp"
 #include "core/store/port_range.hpp"
 
 #include <chrono>
@@ -135,6 +136,29 @@ struct StopConfig {
     std::optional<ContainmentTier> containment;  ///< none: the best that the machine offers
     KillDescendants kill_descendants = KillDescendants::by_exit_code;
     StopTarget stop_signal_to = StopTarget::group;
+    std::vector<int> forward_signals;        ///< --forward-signals: passed on to the workers, and nothing else
+    std::optional<int> requeue_exit_code;    ///< of a run that a handled signal ended
+    std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null
+};
+
+/// Signs of life for whatever watches over the agent.
+struct HealthConfig {
+    std::optional<std::string> file;    ///< --health-file
+    std::optional<std::uint16_t> port;  ///< --health-port, or TORCHELASTIC_HEALTH_CHECK_PORT
+    std::string bind = "127.0.0.1";     ///< --health-bind: an address, IPv6 without brackets
+};
+
+/// Rules for restarts beyond --max-restarts; at their defaults there are none.
+struct RestartConfig {
+    std::vector<ExitStatus> never_on;            ///< --no-restart-on
+    std::vector<ExitStatus> free_on;             ///< --free-restart-on: does not count against --max-restarts
+    std::chrono::milliseconds min_uptime{0};     ///< a worker that failed earlier than this is not restarted
+    std::chrono::milliseconds backoff_first{0};  ///< wait before the first restart
+    std::chrono::milliseconds backoff_max{0};    ///< bound of the doubling; not above `backoff_first`: no doubling
+    int window_restarts = 0;                     ///< at most so many restarts within `window`; 0: no bound
+    std::chrono::milliseconds window{0};
+    std::optional<int> job_restarts;             ///< --max-job-restarts: those of all nodes together
+    std::chrono::milliseconds renewed_after{0};  ///< an attempt that ran this long gives all restarts back; 0: never
 };
 
 /// The store that the workers connect to, as far as the command line decides; texts are not yet parsed.
@@ -151,6 +175,8 @@ struct LaunchConfig {
     ProgramConfig program;
     LogConfig logs;
     StopConfig stop;
+    RestartConfig restart;
+    HealthConfig health;
     StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";   ///< --nproc-per-node as given

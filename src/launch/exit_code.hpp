@@ -22,9 +22,10 @@ constexpr int exit_code(ErrorKind kind) {
     return 1;
 }
 
-/// 0 on success, 1 for any failure of workers and for a signal that was handled; with ExitCodePolicy::worker the root
-/// cause's own code, 128+n for a signal (the worker's, or the one that stopped the run). Never 0 for a failed run.
-inline int exit_code(const RunResult& result, ExitCodePolicy policy) {
+/// 0 on success, 1 for any failure of workers and for a signal that was handled, unless --requeue-exit-code names
+/// another code for that; with ExitCodePolicy::worker the root cause's own code, 128+n for a signal (the worker's, or
+/// the one that stopped the run). Never 0 for a failed run.
+inline int exit_code(const RunResult& result, const StopConfig& stop) {
     switch (result.outcome) {
         case RunResult::Outcome::succeeded:
             return 0;
@@ -33,11 +34,12 @@ inline int exit_code(const RunResult& result, ExitCodePolicy policy) {
         case RunResult::Outcome::ended_elsewhere:
             return 1;
         case RunResult::Outcome::signaled:
-            return policy == ExitCodePolicy::worker ? 128 + result.signo : 1;
+            if (stop.requeue_exit_code) return *stop.requeue_exit_code;
+            return stop.exit_code == ExitCodePolicy::worker ? 128 + result.signo : 1;
         case RunResult::Outcome::workers_failed:
             break;
     }
-    if (policy == ExitCodePolicy::torchrun || result.failures.empty()) return 1;
+    if (stop.exit_code == ExitCodePolicy::torchrun || result.failures.empty()) return 1;
     return result.failures[root_cause(result.failures)].status.shell_code();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launch/launch.hpp"
 
+#include "core/agent/signal_names.hpp"
 #include "core/devices/numa_binding.hpp"
 #include "core/devices/virtual_rank.hpp"
 #include "core/devices/visible_devices.hpp"
@@ -80,7 +81,10 @@ Result<std::unique_ptr<Containment>> contain_workers(const LaunchConfig& config)
     return containment;
 }
 
-Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, const SignalInheritance& signals) {
+Result<RunResult> run(const LaunchConfig& config, const HostFacts& host, SignalInheritance signals) {
+    std::set<int> wanted = handled_signals(config.stop);
+    wanted.insert(config.stop.forward_signals.begin(), config.stop.forward_signals.end());
+    hold_also(signals, wanted);
     BOOST_OUTCOME_TRY(auto cpus, cpus_by_rank(config, host));
     BOOST_OUTCOME_TRY(auto devices, virtual_devices(config, host));
     BOOST_OUTCOME_TRY(RunLogs logs, RunLogs::create(config.logs, config.rendezvous.run_id, host.environment));
@@ -132,7 +136,7 @@ int launch(const LaunchConfig& config, const std::vector<Notice>& notices, const
     report_run(result.value(), config, host);
     if (result.value().outcome == RunResult::Outcome::signaled && !result.value().signal_handled)
         die_by_signal(result.value().signo);
-    return exit_code(result.value(), config.stop.exit_code);
+    return exit_code(result.value(), config.stop);
 }
 
 }  // namespace cpprun

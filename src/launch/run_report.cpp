@@ -79,7 +79,9 @@ void report_run(const RunResult& result, const LaunchConfig& config, const HostF
         case RunResult::Outcome::signaled: {
             const std::string message =
                 fmt::format("SignalException: Process {} got signal: {}", host.pid, result.signo);
-            if (result.signal_handled) print_to_stderr("torch.distributed.elastic.multiprocessing.api." + message);
+            // Who presses Ctrl+C knows; one line has said so.
+            if (result.signal_handled && !result.from_terminal)
+                print_to_stderr("torch.distributed.elastic.multiprocessing.api." + message);
             record_launcher_failure(message, host);
             return;
         }

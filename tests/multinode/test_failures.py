@@ -218,3 +218,42 @@ def test_a_pruned_node_comes_back_and_says_so(network, job):
     agents[1].wait_for_line("no longer|removed|pruned|back", 10)
     job.finish()
     assert job.wait() == [0, 0], agents
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "c10d"])
+def test_B39_a_limit_for_the_whole_job_counts_the_failures_of_all_nodes(network, job, static):
+    """One restart: the first node's failure takes it, the second node's ends the job."""
+    hosts = network.add_hosts("node1", "node2")
+    options = ["--max-restarts=9", "--max-job-restarts=1"]
+    agents = [job.static("cpprun", host, rank, *options) if static else job.c10d("cpprun", host, *options)
+              for rank, host in enumerate(hosts)]
+    workers = job.wait_for_workers(*hosts)
+    workers[0].finish(3)
+    workers = job.wait_for_workers(*hosts, start=1, seconds=20)
+    workers[1].finish(37)
+    assert job.wait(30) == [1, 1], agents
+    assert "no restart: the job has had its 1 restarts of --max-job-restarts" in agents[1].stderr, agents
+    assert "37" in agents[0].stderr, agents
+
+
+def test_B39_ranks_of_several_nodes_that_fail_together_are_one_restart(network, job):
+    hosts = network.add_hosts("node1", "node2")
+    agents = [job.c10d("cpprun", host, "--max-restarts=9", "--max-job-restarts=2") for host in hosts]
+    for start in (0, 1):
+        workers = job.wait_for_workers(*hosts, start=start, seconds=20)
+        for worker in workers:
+            worker.finish(3)
+    job.wait_for_workers(*hosts, start=2, seconds=20)
+    job.finish()
+    assert job.wait(30) == [0, 0], agents
+
+
+def test_B21_all_agents_end_soon_after_a_final_failure_whatever_state_the_others_are_in(network, job):
+    """The failure is on node 2, while node 3 is frozen and node 1 hosts the store."""
+    hosts, agents, workers = start(job, network, ["cpprun"] * 3, "--shutdown-timeout=2", nodes="3")
+    agents[2].send(19)
+    workers[1].finish(5)
+    assert [agents[0].wait(30), agents[1].wait(30)] == [1, 1], agents
+    agents[2].send(18)
+    assert agents[2].wait(30) != 0, agents
+    wait_until_ended(workers, 10)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """c10d jobs whose nodes fail in between, come and go. In `kinds` the first agent hosts the store."""
+import signal
 import time
 
 import pytest
@@ -193,3 +194,25 @@ def test_a_finished_run_says_so_to_who_comes_late(network, job, tmp_path):
     assert "closed" in job.agents[1].stderr.lower() or "finished" in job.agents[1].stderr, job.agents[1]
     other.finish()
     assert keeper.wait() == 0
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "c10d"])
+def test_a_suspended_node_is_not_lost(network, job, static):
+    """Its agent stays awake. It is suspended for longer than a silent node would be waited for."""
+    hosts = network.add_hosts("node1", "node2")
+    if static:
+        agents = [job.static("cpprun", host, rank) for rank, host in enumerate(hosts)]
+    else:
+        agents = [job.c10d("cpprun", host, "--silent-after=3") for host in hosts]
+    workers = job.wait_for_workers(*hosts)
+    agents[1].send(signal.SIGTSTP)
+    agents[1].wait_for_line("the workers stand still until SIGCONT")
+    # A shell that is stopped within a vfork shows D.
+    processes.wait_until(lambda: processes.stat_fields(workers[1].pid)[0] in (b"T", b"D"), 30, "the suspended worker")
+    time.sleep(6)
+    assert [worker.running for worker in workers] == [True, True], agents
+    agents[1].send(signal.SIGCONT)
+    processes.wait_until(lambda: processes.stat_fields(workers[1].pid)[0] != b"T", 30, "the worker")
+    job.finish()
+    assert job.wait() == [0, 0], agents
+    assert len(job.workers()) == 2

@@ -29,6 +29,27 @@ def test_B16_a_failed_worker_restarts_the_workers_of_all_nodes(network, job, kin
     assert job.wait() == [0, 0], agents
 
 
+@kinds("cc")
+def test_a_free_restart_is_free_on_all_nodes(network, job, kinds):
+    """Node 1 asks for two of them; then node 0 fails, and still has its one restart."""
+    hosts, agents, workers = start(job, network, kinds, "--max-restarts=1", "--free-restart-on=exit:84")
+    for number, (failing, code) in enumerate([(1, 84), (1, 84), (0, 3)], 1):
+        workers[failing].finish(code)
+        workers = job.wait_for_workers(*hosts, start=number, seconds=20)
+        run_together(workers)
+    workers[1].finish(3)
+    assert job.wait() == [1, 1], agents
+    assert "no restart: no restarts are left" in agents[1].stderr, agents
+
+
+@kinds("cc")
+def test_a_worker_that_forbids_a_restart_ends_all_nodes(network, job, kinds):
+    hosts, agents, workers = start(job, network, kinds, "--max-restarts=3", "--no-restart-on=exit:83")
+    workers[1].finish(83)
+    assert job.wait() == [1, 1], agents
+    assert "exit:83 of local rank 0 is in --no-restart-on" in agents[1].stderr, agents
+
+
 @kinds("tt", "ct", "tc")
 def test_with_torchrun_in_the_job_a_failed_worker_restarts_on_its_node_alone(network, job, kinds):
     hosts, agents, workers = start(job, network, kinds, "--max-restarts=3")

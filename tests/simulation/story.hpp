@@ -3,6 +3,7 @@
 // has the words.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace cpprun::simulation {

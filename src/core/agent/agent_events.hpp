@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,6 +22,7 @@ enum class AgentTimer {
     settle,   ///< ranks that fail together have had time to end by themselves
     grace,    ///< the stop signal has had its time: SIGKILL
     abandon,  ///< SIGKILL has had its time: what still lives cannot be killed
+    backoff,  ///< the wait before a restart is over
 };
 
 /// This node's place in one round of the job.
@@ -50,9 +52,16 @@ struct MembershipChanged {
     std::string reason;
 };
 
-/// Workers of another node have failed, and all nodes restart: as MembershipChanged, but a restart is spent.
+/// The restart that this node asked for is one too many for the whole job.
+struct RestartRefused {
+    std::string reason;
+};
+
+/// Workers of another node have failed, and all nodes restart: as MembershipChanged, but a restart is spent. `spent` is
+/// how many that node has spent by now, where it says so: it knows which ones were free.
 struct PeersRestart {
     std::string reason;
+    std::optional<int> spent = {};
 };
 
 /// The job is over, by no doing of this node's: a final failure elsewhere, or the store is gone.
@@ -84,6 +93,7 @@ struct WorkerExited {
     int local_rank = 0;
     ExitStatus status;
     WorkerFailure failure;
+    std::chrono::milliseconds now{0};  ///< steady time of the event
 };
 
 /// A worker is in uninterruptible sleep for longer than is allowed (contract 8.6).
@@ -96,19 +106,30 @@ struct WorkerStuck {
 struct SignalReceived {
     int signo = 0;
     bool handled = true;
-    std::string sender;  ///< "pid 12 (scancel, uid 0)" where known, else empty
+    std::string sender;          ///< "pid 12 (scancel, uid 0)" where known, else empty
+    bool from_terminal = false;  ///< a key was pressed, as Ctrl+C
 };
 
 /// Nothing is left any more of what AwaitTrees waits for.
 struct TreesGone {};
+/// A signal of --forward-signals.
+struct SignalToForward {
+    int signo = 0;
+    std::string sender;  ///< as above
+};
+
+/// SIGTSTP: the workers, and the agent where it can, should stand still until SIGCONT.
+struct SuspensionAsked {};
+/// The agent runs again, or SIGCONT came.
+struct Continued {};
 
 struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
 
-using AgentEvent =
-    std::variant<RoundReady, JoinFailed, MembershipChanged, PeersRestart, RunEnded, Fenced, BarrierPassed, GroupStarted,
-                 GroupStartFailed, WorkerExited, WorkerStuck, SignalReceived, TreesGone, TimerFired>;
+using AgentEvent = std::variant<RoundReady, JoinFailed, RestartRefused, MembershipChanged, PeersRestart, RunEnded,
+                                Fenced, BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
+                                SignalReceived, SignalToForward, SuspensionAsked, Continued, TreesGone, TimerFired>;
 
 // --- commands ---
 
@@ -121,9 +142,12 @@ struct JoinRound {
     };
     int restart_count = 0;
     Cause cause = Cause::start;
+    int spent = 0;      ///< restarts that count against --max-restarts, for the others to know
+    bool free = false;  ///< a restart after a failure that does not count
 };
 
-/// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or GroupStartFailed.
+/// Starts all workers: fresh log folders, the place that the round gave. Answered by GroupStarted or
+/// GroupStartFailed.
 struct StartGroup {
     RoundPlace place;
 };
@@ -138,6 +162,15 @@ struct SignalWorkers {
     int signo = 0;
     std::vector<int> local_ranks;
 };
+
+/// Stops all workers where they are (SIGSTOP to their groups). `agent_too`: then the agent itself; answered by
+/// Continued once it runs again.
+struct SuspendGroup {
+    bool agent_too = false;
+};
+
+/// Continues all workers.
+struct ContinueGroup {};
 
 // A worker's tree is what it has started, directly or through others, and what still runs of that after its end.
 
@@ -205,6 +238,7 @@ struct RunResult {
     std::vector<WorkerFailure> failures;
     int signo = 0;
     bool signal_handled = true;
+    bool from_terminal = false;  ///< `signo` was a key
     Error error;
     int restarts_used = 0;
 };
@@ -213,8 +247,8 @@ struct Finish {
     RunResult result;
 };
 
-using AgentCommand =
-    std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, SignalTrees, KillTree, LeaveTree, KillTrees,
-                 AwaitTrees, ReportStuck, ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
+using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, SuspendGroup, ContinueGroup,
+                                  SignalTrees, KillTree, LeaveTree, KillTrees, AwaitTrees, ReportStuck, ReleaseGroup,
+                                  ArmTimer, CancelTimer, Say, Finish>;
 
 }  // namespace cpprun

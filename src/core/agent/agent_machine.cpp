@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace cpprun {
 namespace {
@@ -19,7 +20,8 @@ constexpr std::chrono::milliseconds fence_grace{2000};
 
 }  // namespace
 
-AgentMachine::AgentMachine(AgentSettings settings) : settings_(std::move(settings)) {}
+AgentMachine::AgentMachine(AgentSettings settings)
+    : settings_(std::move(settings)), policy_(settings_.restart, settings_.max_restarts) {}
 
 std::vector<AgentCommand> AgentMachine::start() {
     out_.clear();
@@ -33,18 +35,55 @@ std::vector<AgentCommand> AgentMachine::handle(const AgentEvent& event) {
     return std::move(out_);
 }
 
+std::string_view AgentMachine::phase() const {
+    switch (state_) {
+        case State::joining:
+            return "joining";
+        case State::waiting:
+            return "waiting";
+        case State::starting:
+            return "starting";
+        case State::running:
+            return suspended_ ? "suspended" : "running";
+        case State::settling:
+            return "settling";
+        case State::stopping:
+            return "stopping";
+        case State::killing:
+            return "killing";
+        case State::barrier:
+            return "barrier";
+        case State::finished:
+            break;
+    }
+    return "finished";
+}
+
 void AgentMachine::begin_attempt(JoinRound::Cause cause) {
     state_ = State::joining;
-    failures_.clear();
+    former_failures_ = std::exchange(failures_, {});
     workers_.assign(static_cast<std::size_t>(settings_.nproc), Worker{});
-    out_.emplace_back(JoinRound{restart_count_, cause});
+    out_.emplace_back(JoinRound{restart_count_, cause, policy_.spent(), free_restart_});
 }
 
 void AgentMachine::on(const RoundReady& event) {
     if (state_ != State::joining) return;
+    // Restarts that this node was not there for count as well: it has taken another one's place.
+    policy_.spend(std::max(0, event.place.restart_count - restart_count_));
     restart_count_ = event.place.restart_count;
+    place_ = event.place;
+    if (backoff_.count() == 0) {
+        start_group();
+        return;
+    }
+    state_ = State::waiting;
+    out_.emplace_back(ArmTimer{AgentTimer::backoff, backoff_});
+}
+
+void AgentMachine::start_group() {
+    backoff_ = {};
     state_ = State::starting;
-    out_.emplace_back(StartGroup{event.place});
+    out_.emplace_back(StartGroup{place_});
 }
 
 void AgentMachine::on(const JoinFailed& event) {
@@ -53,24 +92,32 @@ void AgentMachine::on(const JoinFailed& event) {
     finish(event.spare ? RunResult::Outcome::succeeded : RunResult::Outcome::not_started);
 }
 
+void AgentMachine::on(const RestartRefused& event) {
+    if (state_ != State::joining) return;
+    failures_ = std::exchange(former_failures_, {});
+    say_no_restart(event.reason);
+    finish(RunResult::Outcome::workers_failed);
+}
+
 void AgentMachine::on(const MembershipChanged& event) {
     restart_with_others(StopReason::membership, event.reason);
 }
 
 void AgentMachine::on(const PeersRestart& event) {
+    peers_spent_ = event.spent;
     restart_with_others(StopReason::peers, event.reason);
 }
 
 // A failure of our own leads to the next round as well, and a stop by signal to none.
 void AgentMachine::restart_with_others(StopReason reason, const std::string& text) {
-    if (state_ != State::running && state_ != State::barrier) return;
+    if (state_ != State::running && state_ != State::barrier && state_ != State::waiting) return;
     say(Say::Level::warning, fmt::format("[{}] {}; will restart worker group", settings_.role, text), true);
     stop_workers(reason, SIGTERM);
 }
 
 void AgentMachine::on(const RunEnded& event) {
     error_ = event.error;
-    if (state_ == State::joining || state_ == State::barrier) {
+    if (without_workers()) {
         finish(RunResult::Outcome::ended_elsewhere);
         return;
     }
@@ -107,6 +154,7 @@ void AgentMachine::on(const GroupStarted& event) {
     if (state_ != State::starting) return;
     set_alive(event.pids);
     state_ = State::running;
+    if (suspended_) out_.emplace_back(SuspendGroup{false});
 }
 
 void AgentMachine::on(const GroupStartFailed& event) {
@@ -117,6 +165,7 @@ void AgentMachine::on(const GroupStartFailed& event) {
 }
 
 void AgentMachine::on(const WorkerExited& event) {
+    now_ = event.now;
     Worker& worker = workers_.at(static_cast<std::size_t>(event.local_rank));
     if (!worker.alive) return;
     worker.alive = false;
@@ -166,21 +215,22 @@ void AgentMachine::on(const WorkerStuck& event) {
 }
 
 void AgentMachine::on(const SignalReceived& event) {
-    const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
-    if (state_ == State::joining || state_ == State::barrier) {
-        received_signal_ = event.signo;
-        received_handled_ = event.handled;
+    const std::string sender = event.from_terminal ? "the terminal" : event.sender;
+    const std::string from = sender.empty() ? "" : " (sent by " + sender + ")";
+    if (without_workers()) {
+        note_signal(event);
         say(Say::Level::warning,
             fmt::format("Received {} death signal, {}{}", event.signo,
-                        state_ == State::joining ? "leaving the rendezvous" : "no longer waiting for other nodes",
+                        state_ == State::joining   ? "leaving the rendezvous"
+                        : state_ == State::waiting ? "no longer waiting for the restart"
+                                                   : "no longer waiting for other nodes",
                         from),
             true);
         finish(RunResult::Outcome::signaled);
         return;
     }
     if (!stopping()) {
-        received_signal_ = event.signo;
-        received_handled_ = event.handled;
+        note_signal(event);
         say(Say::Level::warning, fmt::format("Received {} death signal, shutting down workers{}", event.signo, from),
             true);
         // Python turns an unhandled SIGINT into an exception, whose clean-up uses SIGTERM (contract 4.6).
@@ -190,8 +240,7 @@ void AgentMachine::on(const SignalReceived& event) {
     if (reason_ != StopReason::signal) {
         // Whoever asks for the end while a failed attempt is being stopped wants no restart. The workers were told.
         reason_ = StopReason::signal;
-        received_signal_ = event.signo;
-        received_handled_ = event.handled;
+        note_signal(event);
         say(Say::Level::warning,
             fmt::format("Received {} death signal while the workers are being stopped; there will be no restart{}",
                         event.signo, from),
@@ -208,6 +257,38 @@ void AgentMachine::on(const SignalReceived& event) {
     say(Say::Level::warning,
         fmt::format("Received {} again: the workers are being stopped already{}", signal_name(event.signo), from),
         true);
+}
+
+void AgentMachine::note_signal(const SignalReceived& event) {
+    received_signal_ = event.signo;
+    received_handled_ = event.handled;
+    from_terminal_ = event.from_terminal;
+}
+
+void AgentMachine::on(const SignalToForward& event) {
+    const std::string from = event.sender.empty() ? "" : " (sent by " + event.sender + ")";
+    const std::string name = signal_label(event.signo);
+    if (state_ != State::running && state_ != State::settling) {
+        say(Say::Level::info, fmt::format("Received {}, and there are no workers to pass it on to{}", name, from));
+        return;
+    }
+    say(Say::Level::info, fmt::format("Passing {} on to the workers{}", name, from));
+    out_.emplace_back(SignalWorkers{event.signo, alive()});
+}
+
+// While workers are being stopped their time runs, and they need to run to use it.
+void AgentMachine::on(const SuspensionAsked& /*event*/) {
+    if (suspended_ || stopping()) return;
+    suspended_ = true;
+    if (settings_.stays_awake)
+        say(Say::Level::warning, "Received SIGTSTP: the workers stand still until SIGCONT, the agent stays awake",
+            true);
+    out_.emplace_back(SuspendGroup{!settings_.stays_awake});
+}
+
+void AgentMachine::on(const Continued& /*event*/) {
+    if (!std::exchange(suspended_, false)) return;
+    out_.emplace_back(ContinueGroup{});
 }
 
 void AgentMachine::on(const TimerFired& event) {
@@ -229,6 +310,8 @@ void AgentMachine::on(const TimerFired& event) {
         out_.emplace_back(ReportStuck{});
         may_restart_ = false;
         all_ended();
+    } else if (event.timer == AgentTimer::backoff && state_ == State::waiting) {
+        start_group();
     }
 }
 
@@ -243,13 +326,14 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
     state_ = State::stopping;
     const std::vector<int> ranks = alive();
     for (const int rank : ranks)
-        say(Say::Level::warning,
+        say(from_terminal_ ? Say::Level::info : Say::Level::warning,
             fmt::format("Sending process {} closing signal {}", workers_[static_cast<std::size_t>(rank)].pid,
                         signal_name(signo)),
-            true);
+            !from_terminal_);
     if (!ranks.empty()) out_.emplace_back(SignalWorkers{signo, ranks});
     if (const std::vector<int> ended = ended_ranks(); !ended.empty() && !spares_trees())
         out_.emplace_back(SignalTrees{signo, ended});
+    if (std::exchange(suspended_, false)) out_.emplace_back(ContinueGroup{});
     if (grace.count() == 0) {
         kill_workers();
     } else {
@@ -263,10 +347,10 @@ void AgentMachine::kill_workers() {
     state_ = State::killing;
     const std::vector<int> ranks = alive();
     for (const int rank : ranks)
-        say(Say::Level::warning,
+        say(from_terminal_ ? Say::Level::info : Say::Level::warning,
             fmt::format("Unable to shutdown process {} via {}, forcefully exiting via {}",
                         workers_[static_cast<std::size_t>(rank)].pid, stop_signal_, SIGKILL),
-            true);
+            !from_terminal_);
     if (!ranks.empty()) out_.emplace_back(SignalWorkers{SIGKILL, ranks});
     if (!spares_trees()) out_.emplace_back(KillTrees{stop_signal_});
     out_.emplace_back(ArmTimer{AgentTimer::abandon, std::max(settings_.shutdown_timeout, abandon_time_min)});
@@ -287,7 +371,7 @@ void AgentMachine::workers_ended() {
 }
 
 void AgentMachine::all_ended() {
-    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
+    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         out_.emplace_back(CancelTimer{timer});
     switch (reason_) {
         case StopReason::failure:
@@ -306,6 +390,11 @@ void AgentMachine::all_ended() {
             break;
         case StopReason::peers:
             ++restart_count_;
+            if (peers_spent_) {
+                policy_.agree_on(*peers_spent_);
+            } else {
+                policy_.spend(1);
+            }
             break;
     }
     out_.emplace_back(ReleaseGroup{!spares_trees()});
@@ -320,17 +409,42 @@ void AgentMachine::attempt_failed() {
                         root.pid, settings_.binary_description),
             true);
     }
-    const int left = settings_.max_restarts - restart_count_;
-    if (!may_restart_ || left <= 0) {
+    if (!may_restart_) {
         finish(RunResult::Outcome::workers_failed);
         return;
     }
-    say(Say::Level::info, fmt::format("[{}] Worker group FAILED. {}/{} attempts left; will restart worker group",
-                                      settings_.role, left, settings_.max_restarts));
+    const RestartVerdict verdict = policy_.judge(failures_, now_);
+    if (!verdict.restart) {
+        if (policy_.has_rules()) say_no_restart(verdict.reason);
+        finish(RunResult::Outcome::workers_failed);
+        return;
+    }
+    say_restart(verdict);
+    backoff_ = verdict.wait;
+    free_restart_ = verdict.free;
     say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
     out_.emplace_back(ReleaseGroup{!spares_trees()});
     ++restart_count_;
     begin_attempt(JoinRound::Cause::failure);
+}
+
+void AgentMachine::say_no_restart(const std::string& reason) {
+    say(Say::Level::warning, fmt::format("[{}] Worker group FAILED; no restart: {}", settings_.role, reason), true);
+}
+
+void AgentMachine::say_restart(const RestartVerdict& verdict) {
+    const std::string left = fmt::format("{}/{} attempts left", verdict.left, settings_.max_restarts);
+    if (!policy_.has_rules()) {
+        say(Say::Level::info,
+            fmt::format("[{}] Worker group FAILED. {}; will restart worker group", settings_.role, left));
+        return;
+    }
+    const std::string wait =
+        verdict.wait.count() == 0 ? "" : fmt::format(" in {:g} s", std::chrono::duration<double>(verdict.wait).count());
+    say(Say::Level::warning,
+        fmt::format("[{}] Worker group FAILED. {}; will restart worker group{}{}", settings_.role, left, wait,
+                    verdict.reason.empty() ? "" : ", for free: " + verdict.reason),
+        true);
 }
 
 void AgentMachine::finish(RunResult::Outcome outcome) {
@@ -348,6 +462,7 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     result.failures = failures_;
     result.signo = received_signal_;
     result.signal_handled = received_handled_;
+    result.from_terminal = from_terminal_;
     result.error = error_;
     result.restarts_used = restart_count_;
     out_.emplace_back(Finish{std::move(result)});

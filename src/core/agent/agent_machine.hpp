@@ -4,9 +4,12 @@
 #pragma once
 
 #include "core/agent/agent_events.hpp"
+#include "core/agent/restart_policy.hpp"
 #include "core/launch_config.hpp"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cpprun {
@@ -15,6 +18,8 @@ namespace cpprun {
 struct AgentSettings {
     int nproc = 1;
     int max_restarts = 0;
+    RestartConfig restart;
+    bool stays_awake = false;  ///< on SIGTSTP: other nodes wait for this agent, or nobody could continue it
     std::string role = "default";
     std::string binary_description;  ///< "of binary: python3"
     std::chrono::milliseconds settle_time{30};
@@ -32,9 +37,13 @@ class AgentMachine {
     /// What to do about `event`. After a Finish command no event is expected any more; further ones are ignored.
     std::vector<AgentCommand> handle(const AgentEvent& event);
 
+    /// The name of the state it is in, as docs/architecture.md has it.
+    std::string_view phase() const;
+
   private:
     enum class State {
         joining,   ///< JoinRound was asked for
+        waiting,   ///< the round is complete; the workers are held back for a while
         starting,  ///< StartGroup was asked for
         running,   ///< workers run, none has failed
         settling,  ///< one has failed; the others may still fail by themselves
@@ -52,6 +61,7 @@ class AgentMachine {
 
     void on(const RoundReady& event);
     void on(const JoinFailed& event);
+    void on(const RestartRefused& event);
     void on(const MembershipChanged& event);
     void on(const PeersRestart& event);
     void on(const RunEnded& event);
@@ -63,12 +73,21 @@ class AgentMachine {
     void on(const WorkerStuck& event);
     void on(const SignalReceived& event);
     void on(const TreesGone& event);
+    void on(const SignalToForward& event);
+    void on(const SuspensionAsked& event);
+    void on(const Continued& event);
     void on(const TimerFired& event);
 
     void begin_attempt(JoinRound::Cause cause);
+    void start_group();
     void restart_with_others(StopReason reason, const std::string& text);
+    /// Nobody has to be stopped before the run can end.
+    bool without_workers() const {
+        return state_ == State::joining || state_ == State::waiting || state_ == State::barrier;
+    }
     bool stopping() const { return state_ == State::stopping || state_ == State::killing; }
     void set_alive(const std::vector<int>& pids);
+    void note_signal(const SignalReceived& event);
     void stop_workers(StopReason reason, int signo);
     void stop_workers(StopReason reason, int signo, std::chrono::milliseconds grace);
     void kill_workers();
@@ -77,6 +96,8 @@ class AgentMachine {
     bool dooms_tree(const ExitStatus& status) const;
     bool spares_trees() const { return settings_.kill_descendants == KillDescendants::never; }
     void attempt_failed();
+    void say_no_restart(const std::string& reason);
+    void say_restart(const RestartVerdict& verdict);
     void finish(RunResult::Outcome outcome);
     std::vector<int> alive() const;
     std::vector<int> ended_ranks() const;  ///< of those that were started
@@ -88,11 +109,20 @@ class AgentMachine {
     int stop_signal_ = 0;  ///< what the workers were sent
     int received_signal_ = 0;
     bool received_handled_ = true;
+    bool from_terminal_ = false;  ///< the received signal
+    bool suspended_ = false;
+    RestartPolicy policy_;
     int restart_count_ = 0;
+    bool free_restart_ = false;             ///< the one that was decided last
+    std::chrono::milliseconds backoff_{0};  ///< how long the next start has to wait
+    RoundPlace place_;                      ///< of the round that is complete
+    std::optional<int> peers_spent_;        ///< what the node that caused the stop has spent
+    std::chrono::milliseconds now_{0};      ///< of the last event that had a time
     bool may_restart_ = true;
     Error error_;  ///< of a start that failed, or of a job that ended elsewhere
     std::vector<Worker> workers_;
     std::vector<WorkerFailure> failures_;
+    std::vector<WorkerFailure> former_failures_;  ///< of the attempt before, until a round is complete
     std::vector<AgentCommand> out_;
 };
 

@@ -2,6 +2,10 @@
 // How a process ended.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+
 namespace cpprun {
 
 /// Either an exit code (0..255) or the signal that killed the process.
@@ -20,5 +24,11 @@ struct ExitStatus {
 
     friend constexpr bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
+
+/// "exit:3" or "signal:SEGV", as options name it.
+std::string exit_status_text(ExitStatus status);
+
+/// The reverse; codes from 1 to 255, signals by name with or without SIG, or by number. None: no such text.
+std::optional<ExitStatus> parse_exit_status(std::string_view text);
 
 }  // namespace cpprun

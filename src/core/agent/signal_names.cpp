@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/agent/signal_names.hpp"
 
+#include "core/text/whole_number.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -31,12 +33,30 @@ std::string signal_name(int signo) {
     return row == rows.end() ? "<N/A>" : std::string(row->second);
 }
 
+std::string signal_label(int signo) {
+    std::string name = signal_name(signo);
+    return name.starts_with("SIG") ? name : std::to_string(signo);
+}
+
 std::optional<int> signal_number(std::string_view name) {
     for (const Row& row : rows)
         if (row.second == name) return row.first;
     for (const Row& row : aliases)
         if (row.second == name) return row.first;
     return std::nullopt;
+}
+
+std::optional<int> any_signal(std::string_view text) {
+    if (const auto number = whole_number<int>(text)) return *number >= 1 && *number <= 64 ? number : std::nullopt;
+    const auto number = signal_number(text);
+    return number ? number : signal_number("SIG" + std::string(text));
+}
+
+std::set<int> handled_signals(const StopConfig& config) {
+    std::set<int> numbers;
+    for (const std::string& name : config.signals_to_handle)
+        if (const auto number = signal_number(name)) numbers.insert(*number);
+    return numbers;
 }
 
 }  // namespace cpprun

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/rendezvous/node_order.hpp"
 
+#include "core/text/digits.hpp"
+
 #include <algorithm>
 
 namespace cpprun {
 namespace {
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 // The number that `text` begins with, without leading zeros; both are taken off.
 std::string_view take_number(std::string_view& text) {

@@ -18,6 +18,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <fstream>
+#include <unistd.h>
 
 namespace cpprun {
 namespace {
@@ -29,19 +30,15 @@ AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
     settings.nproc = config.nproc_per_node;
     settings.max_restarts = config.max_restarts;
+    settings.restart = config.restart;
     settings.role = config.role;
     settings.binary_description = binary_description(config.program);
     settings.settle_time = config.stop.settle_time;
     settings.shutdown_timeout = config.stop.shutdown_timeout;
     settings.kill_descendants = config.stop.kill_descendants;
+    // A container's first process cannot be stopped from within.
+    settings.stays_awake = config.rendezvous.max_nodes > 1 || ::getpid() == 1;
     return settings;
-}
-
-std::set<int> numbers_of(const std::vector<std::string>& names) {
-    std::set<int> numbers;
-    for (const std::string& name : names)
-        if (const auto number = signal_number(name)) numbers.insert(*number);
-    return numbers;
 }
 
 TailOptions tail_options() {
@@ -62,7 +59,7 @@ LogLevel as_log_level(Say::Level level) {
     return LogLevel::error;
 }
 
-// torchrun starts no health check either: it has a hook for one, and says so (contract 8.1).
+// The words of torchrun, which has a hook for a health check and nothing behind it (contract 8.1).
 void say_health_check(const Environment& environment) {
     const auto port = environment.find("TORCHELASTIC_HEALTH_CHECK_PORT");
     if (port == environment.end()) {
@@ -71,8 +68,6 @@ void say_health_check(const Environment& environment) {
     } else if (port->second.empty() || port->second.find_first_not_of("0123456789") != std::string::npos) {
         log(LogLevel::info, "Invalid healthcheck port value: '" + port->second +
                                 "', expecting integer. Not starting healthcheck server.");
-    } else {
-        log(LogLevel::warning, "No health check server started");
     }
 }
 
@@ -81,7 +76,8 @@ void say_health_check(const Environment& environment) {
 AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
     : io_(io),
       parts_(std::move(parts)),
-      handled_signals_(numbers_of(parts_.config.stop.signals_to_handle)),
+      handled_signals_(handled_signals(parts_.config.stop)),
+      forwarded_signals_(parts_.config.stop.forward_signals.begin(), parts_.config.stop.forward_signals.end()),
       machine_(settings_of(parts_.config)),
       signals_(io, parts_.signals, [this](const ReceivedSignal& signal) { on_signal(signal); }),
       workers_(io, parts_.containment,
@@ -98,7 +94,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       event_log_(parts_.config, parts_.host),
       state_timer_(io),
       trees_timer_(io) {
-    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon})
+    for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
     parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
@@ -119,6 +115,7 @@ RunResult AgentDriver::run() {
         pump();
     });
     watch_uninterruptible();
+    start_health();
     io_.run();
     return result_.value_or(RunResult{});
 }
@@ -138,16 +135,63 @@ void AgentDriver::pump() {
             std::visit([this](const auto& c) { execute(c); }, command);
     }
     pumping_ = false;
+    if (phase_ != machine_.phase()) phase_began_ = std::chrono::steady_clock::now();
+    phase_ = machine_.phase();
 }
 
+void AgentDriver::start_health() {
+    const HealthConfig& config = parts_.config.health;
+    phase_ = machine_.phase();
+    phase_began_ = std::chrono::steady_clock::now();
+    if (config.file) health_file_.emplace(io_, *config.file, [this] { return health_json(health()); });
+    if (!config.port) return;
+    auto server = HealthServer::start(io_, config.bind, *config.port, [this] { return health_answer(health()); });
+    if (!server) {
+        log(LogLevel::warning, "no health check: " + server.error().message);
+        return;
+    }
+    health_server_ = std::move(server.value());
+}
+
+HealthRecord AgentDriver::health() const {
+    const auto in_phase = std::chrono::steady_clock::now() - phase_began_;
+    return {.phase = phase_,
+            .in_phase = std::chrono::duration_cast<std::chrono::milliseconds>(in_phase),
+            .round = place_.round,
+            .world_size = place_.ranks.world_size,
+            .local_world_size = parts_.config.nproc_per_node,
+            .restart_count = place_.restart_count,
+            .pid = parts_.host.pid,
+            .time = std::time(nullptr)};
+}
+
+// All orphans of a container become children of its first process.
 void AgentDriver::on_signal(const ReceivedSignal& signal) {
+    const bool handled = handled_signals_.contains(signal.signo);
+    if (signal.signo == SIGCHLD && !handled) {
+        workers_.tend();
+        return;
+    }
+    if (forwarded_signals_.contains(signal.signo)) {
+        post(SignalToForward{signal.signo, signal.sender});
+        return;
+    }
+    if (!handled && (signal.signo == SIGTSTP || signal.signo == SIGCONT)) {
+        if (signal.signo == SIGTSTP) {
+            post(SuspensionAsked{});
+        } else {
+            post(Continued{});
+        }
+        return;
+    }
     if (result_) {
         // Only the console's last lines are outstanding; whoever signals now does not want to wait for them.
         tail_.stop();
         io_.stop();
         return;
     }
-    post(SignalReceived{signal.signo, handled_signals_.contains(signal.signo), signal.sender});
+    const bool key = signal.from_terminal && (signal.signo == SIGINT || signal.signo == SIGQUIT);
+    post(SignalReceived{signal.signo, handled, signal.sender, key});
 }
 
 void AgentDriver::execute(const JoinRound& command) {
@@ -231,12 +275,17 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     spec.hangup_stays_ignored = parts_.signals.hangup_ignored;
     if (!parts_.cpus_by_rank.empty()) spec.cpus = parts_.cpus_by_rank.at(static_cast<std::size_t>(local_rank));
     UniqueFd null;
+    const auto dev_null = [&null] {
+        if (!null) null.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+        return null.get();
+    };
     const auto descriptor = [&](const WorkerStream& stream, int inherited) {
         if (stream.target == WorkerStream::Target::inherit) return inherited;
         if (stream.target == WorkerStream::Target::file) return stream.file.get();
-        if (!null) null.reset(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-        return null.get();
+        return dev_null();
     };
+    const auto& reader = parts_.config.stop.stdin_rank;
+    if (reader && *reader != place_.ranks.global_base + local_rank) spec.stdin_fd = dev_null();
     spec.stdout_fd = descriptor(logs.out, 1);
     spec.stderr_fd = descriptor(logs.err, 2);
     BOOST_OUTCOME_TRY(workers_.start(spec));
@@ -246,13 +295,14 @@ Result<void> AgentDriver::start_worker(int local_rank) {
 }
 
 WorkerExited AgentDriver::exit_event(int local_rank, ExitStatus status) const {
-    WorkerExited event{local_rank, status, {}};
+    const auto now = std::chrono::steady_clock::now();
+    WorkerExited event{
+        local_rank, status, {}, std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch())};
     if (status.success()) return event;
     WorkerFailure& failure = event.failure;
     failure.global_rank = place_.ranks.global_base + local_rank;
     failure.timestamp = std::time(nullptr);
-    failure.age =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - group_started_);
+    failure.age = std::chrono::duration_cast<std::chrono::milliseconds>(now - group_started_);
     const std::string& path = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     if (path.empty()) return event;
     const auto read = [&]() -> Result<std::optional<ErrorRecord>> {
@@ -340,6 +390,17 @@ void AgentDriver::execute(const ReportStuck& /*command*/) {
     }
 }
 
+void AgentDriver::execute(const SuspendGroup& command) {
+    workers_.signal_all(SIGSTOP);
+    if (!command.agent_too) return;
+    ::raise(SIGSTOP);
+    events_.emplace_back(Continued{});
+}
+
+void AgentDriver::execute(const ContinueGroup& /*command*/) {
+    workers_.signal_all(SIGCONT);
+}
+
 void AgentDriver::execute(const ReleaseGroup& command) {
     trees_timer_.cancel();
     trees_doomed_ = false;
@@ -400,7 +461,8 @@ void AgentDriver::watch_uninterruptible() {
         if (error || result_) return;
         const auto now = std::chrono::steady_clock::now();
         for (int rank = 0; rank < workers_.count(); ++rank) {
-            if (workers_.state_letter(rank) != 'D') {
+            // A process that is suspended between vfork and exec leaves its parent in that state.
+            if (machine_.phase() == "suspended" || workers_.state_letter(rank) != 'D') {
                 uninterruptible_since_.erase(rank);
                 continue;
             }

@@ -7,10 +7,13 @@
 #include "core/devices/virtual_rank.hpp"
 #include "core/host_facts.hpp"
 #include "core/launch_config.hpp"
+#include "core/report/health_record.hpp"
 #include "runtime/agent/event_log.hpp"
 #include "runtime/agent/job_meeting.hpp"
 #include "runtime/agent/worker_starter.hpp"
 #include "runtime/agent/worker_timers.hpp"
+#include "runtime/health/health_file.hpp"
+#include "runtime/health/health_server.hpp"
 #include "runtime/logs/log_files.hpp"
 #include "runtime/logs/tail.hpp"
 #include "runtime/os/signal_source.hpp"
@@ -66,6 +69,8 @@ class AgentDriver {
     void execute(const KillTrees& command);
     void execute(const AwaitTrees& command);
     void execute(const ReportStuck& command);
+    void execute(const SuspendGroup& command);
+    void execute(const ContinueGroup& command);
     void execute(const ReleaseGroup& command);
     void execute(const ArmTimer& command);
     void execute(const CancelTimer& command);
@@ -81,10 +86,13 @@ class AgentDriver {
     void on_signal(const ReceivedSignal& signal);
     void watch_uninterruptible();
     void look_for_trees();
+    void start_health();
+    HealthRecord health() const;
 
     boost::asio::io_context& io_;
     AgentParts parts_;
     std::set<int> handled_signals_;
+    std::set<int> forwarded_signals_;
     AgentMachine machine_;
     SignalSource signals_;
     LocalWorkers workers_;
@@ -92,6 +100,10 @@ class AgentDriver {
     WorkerTimers worker_timers_;
     WorkerStarter starter_;
     EventLog event_log_;
+    std::optional<HealthFile> health_file_;
+    std::unique_ptr<HealthServer> health_server_;
+    std::string_view phase_;
+    std::chrono::steady_clock::time_point phase_began_;
     std::map<AgentTimer, boost::asio::steady_timer> timers_;
     boost::asio::steady_timer state_timer_;
     boost::asio::steady_timer trees_timer_;

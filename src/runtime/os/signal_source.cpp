@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sys/signalfd.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace cpprun {
 namespace {
@@ -46,12 +47,25 @@ SignalInheritance hold_signals() {
         if (!is_ignored(signo)) held.blocked.insert(signo);
     for (const int signo : {SIGUSR1, SIGUSR2, SIGALRM})
         if (is_ignored(signo)) held.blocked.erase(signo);
+    // SIGTSTP comes ignored where there is no job control.
+    if (!is_ignored(SIGTSTP)) held.blocked.insert({SIGTSTP, SIGCONT});
+    if (::getpid() == 1) held.blocked.insert(SIGCHLD);
     const sigset_t set = as_set(held.blocked);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     // An ignored signal is dropped even while it is blocked.
     for (const int signo : {SIGINT, SIGQUIT, SIGCHLD}) ::signal(signo, SIG_DFL);
-    ::signal(SIGPIPE, SIG_IGN);
+    for (const int signo : {SIGPIPE, SIGTTIN, SIGTTOU}) ::signal(signo, SIG_IGN);
     return held;
+}
+
+void hold_also(SignalInheritance& held, const std::set<int>& signals) {
+    std::set<int> more = signals;
+    if (held.hangup_ignored) more.erase(SIGHUP);
+    const sigset_t set = as_set(more);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    for (const int signo : more)
+        if (is_ignored(signo)) ::signal(signo, SIG_DFL);
+    held.blocked.insert(more.begin(), more.end());
 }
 
 void die_by_signal(int signo) {
@@ -79,7 +93,8 @@ void SignalSource::wait() {
         std::array<signalfd_siginfo, 16> infos{};
         const ssize_t got = ::read(descriptor_.native_handle(), infos.data(), sizeof infos);
         const std::size_t count = got > 0 ? static_cast<std::size_t>(got) / sizeof(signalfd_siginfo) : 0;
-        for (std::size_t i = 0; i < count; ++i) receive_({static_cast<int>(infos[i].ssi_signo), sender_of(infos[i])});
+        for (std::size_t i = 0; i < count; ++i)
+            receive_({static_cast<int>(infos[i].ssi_signo), sender_of(infos[i]), infos[i].ssi_code == SI_KERNEL});
         wait();
     });
 }

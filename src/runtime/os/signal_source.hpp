@@ -20,9 +20,14 @@ struct SignalInheritance {
 };
 
 /// Holds back the signals that end a process (TERM, INT, QUIT, HUP, USR1, USR2, ALRM and the real-time ones), so that
-/// none is lost between here and SignalSource; makes INT, QUIT and CHLD default again where a shell ignored them;
-/// ignores PIPE. Call it first in main, before any thread exists.
+/// none is lost between here and SignalSource, and those that suspend and continue it (TSTP, CONT); makes INT, QUIT and
+/// CHLD default again where a shell ignored them; ignores PIPE, and TTIN and TTOU, by which a terminal stops a
+/// background process that uses it. As a container's first process it holds CHLD too. Call it first in main, before any
+/// thread exists.
 SignalInheritance hold_signals();
+
+/// Holds back `signals` as well, before any thread exists. One that came ignored is heard then, but for SIGHUP.
+void hold_also(SignalInheritance& held, const std::set<int>& signals);
 
 /// Ends this process by `signo` with its default action; exits with 128+signo where that is not possible.
 [[noreturn]] void die_by_signal(int signo);
@@ -30,7 +35,8 @@ SignalInheritance hold_signals();
 /// One received signal.
 struct ReceivedSignal {
     int signo = 0;
-    std::string sender;  ///< "pid 12 (scancel, uid 0)" where the kernel says, else empty
+    std::string sender;          ///< "pid 12 (scancel, uid 0)" where the kernel says, else empty
+    bool from_terminal = false;  ///< a key, as Ctrl+C, or the terminal's end
 };
 
 class SignalSource {

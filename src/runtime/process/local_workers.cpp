@@ -38,12 +38,16 @@ void LocalWorkers::await_children() {
         if (error) return;
         std::array<signalfd_siginfo, 16> infos{};
         [[maybe_unused]] const ssize_t got = ::read(children_.native_handle(), infos.data(), sizeof infos);
-        std::vector<pid_t> own;
-        for (const Worker& worker : workers_)
-            if (worker.runs) own.push_back(worker.process->pid());
-        containment_.tend(own);
+        tend();
         await_children();
     });
+}
+
+void LocalWorkers::tend() {
+    std::vector<pid_t> own;
+    for (const Worker& worker : workers_)
+        if (worker.runs) own.push_back(worker.process->pid());
+    containment_.tend(own);
 }
 
 Result<void> LocalWorkers::start(const SpawnSpec& spec) {
@@ -143,6 +147,11 @@ std::vector<pid_t> LocalWorkers::left() const {
         pids.insert(pids.end(), tree.begin(), tree.end());
     }
     return pids;
+}
+
+void LocalWorkers::signal_all(int signo) {
+    for (const Worker& worker : workers_)
+        if (!worker.ended) ::kill(-worker.process->pid(), signo);
 }
 
 void LocalWorkers::release(bool kill_leftovers) {

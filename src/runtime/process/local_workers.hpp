@@ -39,6 +39,9 @@ class LocalWorkers {
     /// Sends `signo` to the process group of this worker, or to the worker alone, unless it has ended.
     void signal(int local_rank, int signo, StopTarget target = StopTarget::group);
 
+    /// Sends `signo` to the process groups of all workers that have not ended.
+    void signal_all(int signo);
+
     /// Sends `signo` to those of this worker's tree that signal() has not reached since the start of the attempt.
     void signal_tree(int local_rank, int signo);
 
@@ -55,6 +58,9 @@ class LocalWorkers {
     /// moment for its end; otherwise it runs on by itself. A worker is not reaped before that, so that its group's
     /// number cannot belong to anybody else.
     void release(bool kill_leftovers);
+
+    /// A child of ours has changed its state, as SIGCHLD says that somebody else may have read.
+    void tend();
 
     /// State letter of /proc/PID/stat; 0 when it cannot be read.
     char state_letter(int local_rank) const;

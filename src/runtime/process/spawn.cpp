@@ -60,7 +60,7 @@ namespace cpprun {
 namespace {
 
 // Dispositions that we or our caller may have set and that a worker must not inherit (contract 3.5).
-constexpr std::array<int, 6> reset_signals{SIGTERM, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGCHLD};
+constexpr std::array reset_signals{SIGTERM, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGCHLD, SIGTTIN, SIGTTOU};
 
 /// Runs in the child, between vfork and exec: only async-signal-safe calls, no allocation.
 class ChildSetup {
@@ -115,7 +115,8 @@ class ChildSetup {
         if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return false;
         if (spec_.descriptor_limit && ::setrlimit(RLIMIT_NOFILE, &*spec_.descriptor_limit) != 0) return false;
         if (!spec_.cpus.empty() && ::sched_setaffinity(0, sizeof cpus_, &cpus_) != 0) return false;
-        return put(spec_.stdout_fd, STDOUT_FILENO) && put(spec_.stderr_fd, STDERR_FILENO) && close_others_on_exec();
+        return put(spec_.stdin_fd, STDIN_FILENO) && put(spec_.stdout_fd, STDOUT_FILENO) &&
+               put(spec_.stderr_fd, STDERR_FILENO) && close_others_on_exec();
     }
 
     // Boost 1.81 keeps what lies between two descriptors of its list; exec closes it.

@@ -17,6 +17,7 @@ struct SpawnSpec {
     std::string executable;                ///< path that is executed
     std::vector<std::string> argv;         ///< argv[0] first, as `ps` shows it
     std::vector<const char*> environment;  ///< "NAME=value", no null at the end; the texts outlive the call
+    int stdin_fd = 0;                      ///< becomes descriptor 0 of the process; not closed here
     int stdout_fd = 1;                     ///< becomes descriptor 1 of the process; not closed here
     int stderr_fd = 2;
     int announce_fd = -1;   ///< a socket to which the process sends its pid (a pid_t) before it is executed; -1: none

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/rendezvous/c10d_meeting.hpp"
 
+#include "core/agent/restart_policy.hpp"
 #include "core/report/failure_summary.hpp"
 #include "core/text/json_fields.hpp"
 #include "core/text/terminal_safe.hpp"
@@ -147,6 +148,32 @@ void C10dMeeting::opened() {
 }
 
 void C10dMeeting::join_again() {
+    if (wish_.cause == JoinRound::Cause::failure && !wish_.free && config().restart.job_restarts) {
+        spawn(count_restart(serial_));
+    } else {
+        wish_to_join();
+    }
+}
+
+/// All nodes count at one key, as there is no other place that sees the failures of all. Those of one round are one
+/// restart: when one worker dies, others that talked to it often fail, too.
+awaitable<void> C10dMeeting::count_restart(std::int64_t serial) {
+    // Whoever has to join once more for the same failure does not count it again.
+    wish_.cause = JoinRound::Cause::membership;
+    const int limit = *config().restart.job_restarts;
+    const std::string total = own_prefix() + "restarts";
+    const auto of_round = co_await ops()->add(fmt::format("{}/{}", total, members_ ? members_->round : 0), 1);
+    if (ended()) co_return;
+    const auto count = co_await ops()->add(total, of_round && of_round.value() == 1 ? 1 : 0);
+    if (ended()) co_return;
+    if (count && count.value() > limit) {
+        post(RestartRefused{job_limit_reached(limit)});
+    } else if (serial == serial_) {
+        wish_to_join();  // where the store did not answer, joining will tell
+    }
+}
+
+void C10dMeeting::wish_to_join() {
     round_told_ = false;
     joined_at_ = Clock::now();
     feed(JoinWish{me_,

@@ -28,6 +28,8 @@ class C10dMeeting final : public StoreMeeting {
     Async<void> open() override;
     void opened() override;
     void join_again() override;
+    void wish_to_join();
+    boost::asio::awaitable<void> count_restart(std::int64_t serial);
     boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) override;
     std::string why_not_host() const override { return hosted() == nullptr ? choice_.reason : std::string(); }
     Async<void> refuse_other_run();

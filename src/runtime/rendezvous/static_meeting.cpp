@@ -12,6 +12,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 namespace cpprun {
 namespace {
@@ -42,8 +44,10 @@ std::int64_t number_of(const Json& object, const char* name) {
     return integer_field(object, name).value_or(-1);
 }
 
-Json restart_entry(std::int64_t attempt, const std::string& text) {
-    return Json{{"attempt", attempt}, {"text", text}};
+Json restart_entry(std::int64_t attempt, const std::string& text, std::optional<int> spent = {}) {
+    Json entry{{"attempt", attempt}, {"text", text}};
+    if (spent) entry["spent"] = *spent;
+    return entry;
 }
 
 Json node_entry(int rank, const std::string& text) {
@@ -280,8 +284,8 @@ awaitable<void> StaticMeeting::next_attempt(JoinRound wish, std::int64_t serial)
     }
     const std::int64_t next = attempt_ + 1;
     if (wish.cause == JoinRound::Cause::failure)
-        static_cast<void>(
-            co_await publish("restart", restart_entry(next, "Workers of " + host_name() + " have failed")));
+        static_cast<void>(co_await publish(
+            "restart", restart_entry(next, "Workers of " + host_name() + " have failed", wish_.spent)));
     if (stale()) co_return;
     attempt_ = next;
     const auto together = co_await restart_together(shared, next);
@@ -358,11 +362,14 @@ void StaticMeeting::hear(const Json& entry) {
             place_link_->close();  // whatever is waited for does not come
         }
     } else if (type == "restart" && all_cpprun_ && number_of(entry, "attempt") > attempt_ && in_round_) {
-        post(PeersRestart{text});
+        PeersRestart restart{text};
+        if (const auto spent = integer_field(entry, "spent"))
+            restart.spent = static_cast<int>(std::clamp<std::int64_t>(*spent, 0, std::numeric_limits<int>::max()));
+        post(std::move(restart));
     } else if (type == "lost") {
         const int lost = static_cast<int>(number_of(entry, "node_rank"));
         if (!all_cpprun_ || !in_round_ || lost == rank()) return;
-        if (wish_.restart_count < config().max_restarts && !in_barrier_) {
+        if (wish_.spent < config().max_restarts && !in_barrier_) {
             post(PeersRestart{text + "; its place can be taken by a new agent with the same --node-rank"});
         } else {
             post(RunEnded{failure(text)});

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Contract sections 2 and 3: what a worker's environment and process look like."""
-from scenario import Differs, no_python, scenario
+from scenario import Differs, Lines, no_python, scenario
 
 
 def keep(name):
@@ -63,7 +63,8 @@ SCENARIOS = [
     no_python("a_named_timer_file_is_kept", "./e",
               env={"TORCHELASTIC_ENABLE_FILE_TIMER": "1", "TORCHELASTIC_TIMER_FILE": "timer"}),
     no_python("a_health_check_port_starts_nothing", "./e", env={"TORCHELASTIC_HEALTH_CHECK_PORT": "abc"}),
-    no_python("a_health_check_port_warns", "./e", env={"TORCHELASTIC_HEALTH_CHECK_PORT": "29999"}),
+    no_python("a_health_check_port_is_answered_by_cpprun_alone", "./e", env={"TORCHELASTIC_HEALTH_CHECK_PORT": "@P@"},
+              differs=(Differs("health-check", {"stderr": Lines(theirs=(r"W\| No health check server started",))}),)),
     no_python("a_temporary_folder_that_is_not_there_is_passed_over", "sh", "-c",
               "case $TORCHELASTIC_ERROR_FILE in /tmp/*) echo tmp;; esac; rmdir -p \"${TORCHELASTIC_ERROR_FILE%/*}\" "
               "2>/dev/null; true", env={"TMPDIR": "/no/such/folder"}),

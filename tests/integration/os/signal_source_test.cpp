@@ -7,6 +7,7 @@
 #include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace cpprun {
 namespace {
@@ -67,6 +68,33 @@ TEST(SignalSource, TheProcessCanStillDieOfASignal) {
     });
     ASSERT_TRUE(WIFSIGNALED(status));
     EXPECT_EQ(WTERMSIG(status), SIGUSR1);
+}
+
+TEST(SignalSource, MoreSignalsCanBeHeldAndOnesThatCameIgnoredAreHeardThenButForAHangup) {
+    const int status = in_child([] {
+        for (const int signo : {SIGHUP, SIGUSR1}) ::signal(signo, SIG_IGN);
+        SignalInheritance held = hold_signals();
+        hold_also(held, {SIGHUP, SIGUSR1, SIGXCPU});
+        boost::asio::io_context io;
+        std::vector<int> got;
+        const SignalSource source(io, held, [&](const ReceivedSignal& signal) {
+            got.push_back(signal.signo);
+            if (got.size() == 2) io.stop();
+        });
+        for (const int signo : {SIGHUP, SIGUSR1, SIGXCPU}) ::kill(::getpid(), signo);
+        io.run();
+        return got == std::vector{SIGUSR1, SIGXCPU} ? 7 : 8;
+    });
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(SignalSource, ATerminalThatStopsBackgroundProcessesDoesNotStopThisOne) {
+    const int status = in_child([] {
+        hold_signals();
+        for (const int signo : {SIGTTIN, SIGTTOU, SIGTSTP}) ::kill(::getpid(), signo);
+        return 7;
+    });
+    EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ class Agent {
         trees_go_ = false;
         return *this;
     }
+    std::string_view phase() const { return machine_.phase(); }
 
   private:
     void take(std::vector<AgentCommand> commands) {
@@ -561,6 +562,163 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
                   !result->failures.empty() && result->outcome != RunResult::Outcome::signaled)
             << "seed " << seed;
     }
+}
+
+TEST(AgentMachine, ARuleAgainstARestartIsSaidInOneLine) {
+    AgentSettings s = settings(1, 3);
+    s.restart.never_on = {ExitStatus::exited(2)};
+    Agent agent(s);
+    agent.started().exits(0, ExitStatus::exited(5)).started().exits(0, ExitStatus::exited(2));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED. 3/3 attempts left; will restart worker group"));
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED; no restart: exit:2 of local rank 0 is in "
+                                       "--no-restart-on"));
+}
+
+TEST(AgentMachine, ABackOffHoldsTheStartBackButNotTheRound) {
+    AgentSettings s = settings(1, 3);
+    s.restart.backoff_first = s.restart.backoff_max = 1500ms;
+    Agent agent(s);
+    agent.started().exits(0, ExitStatus::exited(5));
+    EXPECT_EQ(agent.all<JoinRound>().size(), 2U);
+    EXPECT_EQ(agent.all<StartGroup>().size(), 1U);
+    EXPECT_EQ(agent.all<ArmTimer>().back().timer, AgentTimer::backoff);
+    EXPECT_EQ(agent.all<ArmTimer>().back().after, 1500ms);
+    EXPECT_THAT(agent.said(),
+                Contains("[default] Worker group FAILED. 3/3 attempts left; will restart worker group in 1.5 s"));
+    agent.send(TimerFired{AgentTimer::backoff});
+    EXPECT_EQ(agent.all<StartGroup>().size(), 2U);
+    agent.started().exits(0, ok);
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::succeeded);
+}
+
+TEST(AgentMachine, WhileItWaitsForARestartEverythingIsHeard) {
+    AgentSettings s = settings(1, 3);
+    s.restart.backoff_first = s.restart.backoff_max = 1s;
+    const auto waiting = [&] {
+        Agent agent(s);
+        agent.started().exits(0, ExitStatus::exited(5));
+        return agent;
+    };
+    EXPECT_EQ(waiting().send(SignalReceived{SIGTERM, true, ""}).result()->outcome, RunResult::Outcome::signaled);
+    EXPECT_EQ(waiting().send(RunEnded{failure("over")}).result()->outcome, RunResult::Outcome::ended_elsewhere);
+    Agent agent = waiting();
+    agent.send(MembershipChanged{"Detected 1 new node"});
+    EXPECT_EQ(agent.all<JoinRound>().size(), 3U);
+    EXPECT_EQ(agent.all<ArmTimer>().back().timer, AgentTimer::backoff);
+    EXPECT_FALSE(agent.result());
+}
+
+TEST(AgentMachine, AFreeRestartIsAnAttemptMoreAndLeavesTheBudget) {
+    AgentSettings s = settings(1, 1);
+    s.restart.free_on = {ExitStatus::exited(84)};
+    Agent agent(s);
+    agent.started().exits(0, ExitStatus::exited(84)).started().exits(0, ExitStatus::exited(84));
+    EXPECT_EQ(agent.all<JoinRound>().back().restart_count, 2);
+    EXPECT_EQ(agent.all<JoinRound>().back().spent, 0);
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED. 1/1 attempts left; will restart worker group, "
+                                       "for free: exit:84 is in --free-restart-on"));
+    agent.started().exits(0, ExitStatus::exited(1)).started().exits(0, ExitStatus::exited(1));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    EXPECT_EQ(agent.result()->restarts_used, 3);
+}
+
+TEST(AgentMachine, PeersAgreeOnWhatTheNodeThatFailedHasSpent) {
+    Agent agent(settings(1, 1));
+    agent.started().send(PeersRestart{"Workers of b have failed", 0}).exits(0, ExitStatus::killed_by(SIGTERM));
+    EXPECT_EQ(agent.all<JoinRound>().back().restart_count, 1);
+    EXPECT_EQ(agent.all<JoinRound>().back().spent, 0);
+    agent.started().send(PeersRestart{"Workers of b have failed"}).exits(0, ExitStatus::killed_by(SIGTERM));
+    EXPECT_EQ(agent.all<JoinRound>().back().spent, 1);
+    agent.started().exits(0, ExitStatus::exited(1));
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+}
+
+TEST(AgentMachine, AForwardedSignalIsPassedOnAndChangesNothingElse) {
+    Agent agent(settings(2));
+    agent.started().send(SignalToForward{SIGUSR1, ""});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGUSR1);
+    EXPECT_THAT(agent.all<SignalWorkers>().front().local_ranks, ElementsAre(0, 1));
+    EXPECT_THAT(agent.all<ArmTimer>(), IsEmpty());
+    agent.exits(0, ok).exits(1, ok);
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::succeeded);
+}
+
+TEST(AgentMachine, AForwardedSignalDoesNotReachWorkersThatAreBeingStopped) {
+    Agent agent(settings(1));
+    agent.started().send(SignalReceived{SIGTERM, true, ""}).send(SignalToForward{SIGUSR1, ""});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGTERM);
+}
+
+TEST(AgentMachine, AKeyOnTheTerminalIsOneLine) {
+    Agent agent(settings(2));
+    agent.started().send(SignalReceived{SIGINT, true, "", true});
+    std::vector<std::string> shown;
+    for (const Say& say : agent.all<Say>())
+        if (say.always || say.level != Say::Level::info) shown.push_back(say.text);
+    EXPECT_THAT(shown, ElementsAre("Received 2 death signal, shutting down workers (sent by the terminal)"));
+    agent.exits(0, ok).exits(1, ok);
+    EXPECT_TRUE(agent.result()->from_terminal);
+}
+
+TEST(AgentMachine, SuspendsOnceAndContinues) {
+    Agent agent(settings(1));
+    agent.started().send(Continued{}).send(SuspensionAsked{}).send(SuspensionAsked{});
+    ASSERT_EQ(agent.all<SuspendGroup>().size(), 1U);
+    EXPECT_TRUE(agent.all<SuspendGroup>().front().agent_too);
+    EXPECT_THAT(agent.all<ContinueGroup>(), IsEmpty());
+    agent.send(Continued{}).send(Continued{});
+    EXPECT_EQ(agent.all<ContinueGroup>().size(), 1U);
+    EXPECT_THAT(agent.said(), IsEmpty());
+}
+
+TEST(AgentMachine, AnAgentThatStaysAwakeSuspendsItsWorkersAloneAndThoseThatComeLaterToo) {
+    AgentSettings s = settings(1);
+    s.stays_awake = true;
+    Agent agent(s);
+    agent.send(SuspensionAsked{});
+    agent.started();
+    ASSERT_EQ(agent.all<SuspendGroup>().size(), 2U);
+    EXPECT_FALSE(agent.all<SuspendGroup>().back().agent_too);
+}
+
+TEST(AgentMachine, WhatIsStoppedIsContinuedFirstAndNotSuspended) {
+    AgentSettings s = settings(1);
+    s.stays_awake = true;
+    Agent agent(s);
+    agent.started().send(SuspensionAsked{}).send(SignalReceived{SIGTERM, true, ""});
+    EXPECT_EQ(agent.all<ContinueGroup>().size(), 1U);
+    agent.send(SuspensionAsked{});
+    EXPECT_EQ(agent.all<SuspendGroup>().size(), 1U);
+}
+
+TEST(AgentMachine, NamesItsPhase) {
+    Agent agent(settings(1), true);
+    EXPECT_EQ(agent.phase(), "joining");
+    agent.send(place_after({}));
+    EXPECT_EQ(agent.phase(), "starting");
+    EXPECT_EQ(agent.started().phase(), "running");
+    EXPECT_EQ(agent.send(SuspensionAsked{}).phase(), "suspended");
+    EXPECT_EQ(agent.send(Continued{}).send(SignalReceived{SIGTERM, true, ""}).phase(), "stopping");
+    EXPECT_EQ(agent.send(TimerFired{AgentTimer::grace}).phase(), "killing");
+    EXPECT_EQ(agent.exits(0, ExitStatus::killed_by(SIGKILL)).phase(), "finished");
+    Agent other(settings(1), true);
+    other.send(place_after({})).started();
+    EXPECT_EQ(other.exits(0, ok).phase(), "barrier");
+}
+
+TEST(AgentMachine, ARestartThatTheJobRefusesEndsTheRunWithTheFailuresOfTheAttempt) {
+    Agent agent(settings(1, 5), true);
+    agent.send(place_after({})).started().exits(0, ExitStatus::exited(7));
+    EXPECT_EQ(agent.all<JoinRound>().back().cause, JoinRound::Cause::failure);
+    agent.send(RestartRefused{"enough"});
+    ASSERT_TRUE(agent.result());
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    ASSERT_EQ(agent.result()->failures.size(), 1U);
+    EXPECT_EQ(agent.result()->failures.front().status, ExitStatus::exited(7));
+    EXPECT_THAT(agent.said(), Contains("[default] Worker group FAILED; no restart: enough"));
 }
 
 }  // namespace

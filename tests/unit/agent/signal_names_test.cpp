@@ -30,5 +30,13 @@ TEST(SignalNames, OtherSpellingsAreUnknown) {
         EXPECT_FALSE(signal_number(text)) << text;
 }
 
+TEST(SignalNames, OurOwnOptionsTakeThemInEveryForm) {
+    for (const char* text : {"SIGUSR1", "USR1", "10"}) EXPECT_EQ(any_signal(text), 10) << text;
+    EXPECT_EQ(any_signal("RTMIN"), 34);
+    EXPECT_EQ(any_signal("40"), 40);
+    for (const char* text : {"", "SIG", "usr1", "0", "65", "-1", "1 0", "BOGUS"})
+        EXPECT_EQ(any_signal(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace cpprun

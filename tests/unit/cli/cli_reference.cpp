@@ -26,7 +26,8 @@ them. To write both anew after a change: `cmake --build --preset dev --target cp
 - Dashes and underscores within a long name are the same. torchrun's options may be shortened as long as it is clear
   which one is meant (`--nproc 8`); cpprun's own, marked *ours* below, are known by their full names only.
 - `--` ends the options. A `--` directly behind SCRIPT is dropped, as torchrun does; all later ones reach the script.
-- Of an option given more than once the last one counts; only `--rdzv-conf` collects.
+- Of an option given more than once the last one counts; `--rdzv-conf`, `--no-restart-on` and
+  `--free-restart-on` collect.
 - The command line comes before the option's variable, and that before the default. A variable that is set but empty
   is an empty value. Variables of options without a value take a whole number: 0 is off, anything else on. They cannot
   be switched off on the command line.

@@ -59,7 +59,7 @@ class Shell : public testing::Test {
 TEST_F(Shell, BashCompletesOptionsAndTheirWords) {
     if (!is_here("bash")) GTEST_SKIP() << "no bash";
     EXPECT_THAT(bash_offers("torchrun --nproc"), HasSubstr("--nproc-per-node\n"));
-    EXPECT_THAT(bash_offers("torchrun --st"), HasSubstr("--standalone --start-method --strict-devices"));
+    EXPECT_THAT(bash_offers("torchrun --st"), HasSubstr("--standalone --start-method --stdin --strict-devices"));
     EXPECT_THAT(bash_offers("torchrun --start-method ''"), HasSubstr("spawn fork forkserver\n"));
     EXPECT_THAT(bash_offers("torchrun --start-method = f"), HasSubstr("fork forkserver\n"));
     EXPECT_THAT(bash_offers("torchrun --numa_binding = ''"), HasSubstr("node socket exclusive core-complex\n"));

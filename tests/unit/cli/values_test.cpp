@@ -63,6 +63,12 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     machine.set("CPPRUN_STORE_ALLOW", "10.0.0.0/8, 192.168.0.0/16").set("CPPRUN_STORE_LEGACY", "1");
     machine.set("CPPRUN_RANK_ORDER", "host-first").set("CPPRUN_LOST_AFTER", "2").set("CPPRUN_SILENT_AFTER", "20");
     machine.set("CPPRUN_EXIT_BARRIER_TIMEOUT", "30");
+    machine.set("CPPRUN_NO_RESTART_ON", "exit:2,signal:SEGV").set("CPPRUN_FREE_RESTART_ON", "exit:84");
+    machine.set("CPPRUN_FORWARD_SIGNALS", "ALRM, SIGUSR2,40").set("CPPRUN_REQUEUE_EXIT_CODE", "99");
+    machine.set("CPPRUN_STDIN", "1").set("CPPRUN_HEALTH_FILE", "/tmp/h").set("CPPRUN_HEALTH_PORT", "8080");
+    machine.set("CPPRUN_HEALTH_BIND", "[::1]").disk.put("/tmp/", folder());
+    machine.set("CPPRUN_MIN_UPTIME", "5").set("CPPRUN_RESTART_BACKOFF", "1:60").set("CPPRUN_RESTART_WINDOW", "3/600");
+    machine.set("CPPRUN_RESTART_BUDGET_RENEWED_AFTER", "7200").set("CPPRUN_MAX_JOB_RESTARTS", "4");
     const LaunchConfig config = machine.config({"env", "x"});
     EXPECT_EQ(config.rendezvous.min_nodes, 2);
     EXPECT_EQ(config.rendezvous.max_nodes, 3);
@@ -100,6 +106,42 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     EXPECT_EQ(config.rendezvous.lost_after, std::chrono::seconds(2));
     EXPECT_EQ(config.rendezvous.silent_after, std::chrono::seconds(20));
     EXPECT_EQ(config.rendezvous.exit_barrier_timeout, std::chrono::seconds(30));
+    EXPECT_THAT(config.stop.forward_signals, ElementsAre(14, 12, 40));
+    EXPECT_EQ(config.stop.requeue_exit_code, 99);
+    EXPECT_EQ(config.stop.stdin_rank, 1);
+    EXPECT_EQ(config.health.file, "/tmp/h");
+    EXPECT_EQ(config.health.port, 8080);
+    EXPECT_EQ(config.health.bind, "::1");
+    EXPECT_THAT(config.restart.never_on, ElementsAre(ExitStatus::exited(2), ExitStatus::killed_by(11)));
+    EXPECT_THAT(config.restart.free_on, ElementsAre(ExitStatus::exited(84)));
+    EXPECT_EQ(config.restart.min_uptime, std::chrono::seconds(5));
+    EXPECT_EQ(config.restart.backoff_first, std::chrono::seconds(1));
+    EXPECT_EQ(config.restart.backoff_max, std::chrono::seconds(60));
+    EXPECT_EQ(config.restart.window_restarts, 3);
+    EXPECT_EQ(config.restart.window, std::chrono::seconds(600));
+    EXPECT_EQ(config.restart.renewed_after, std::chrono::hours(2));
+    EXPECT_EQ(config.restart.job_restarts, 4);
+}
+
+TEST(Values, AForwardedSignalIsNotHandledAsWell) {
+    const StopConfig stop = FakeMachine().config({"--forward-signals=HUP", "w.py"}).stop;
+    EXPECT_THAT(stop.signals_to_handle, ElementsAre("SIGTERM", "SIGINT", "SIGQUIT"));
+    EXPECT_THAT(stop.forward_signals, ElementsAre(1));
+}
+
+TEST(Values, TorchsVariableForTheHealthPortCountsWhereTheOptionIsNotGiven) {
+    EXPECT_EQ(FakeMachine().config({"w.py"}).health.port, std::nullopt);
+    EXPECT_EQ(FakeMachine().set("TORCHELASTIC_HEALTH_CHECK_PORT", "81").config({"w.py"}).health.port, 81);
+    EXPECT_EQ(FakeMachine().set("TORCHELASTIC_HEALTH_CHECK_PORT", "abc").config({"w.py"}).health.port, std::nullopt);
+    EXPECT_EQ(
+        FakeMachine().set("TORCHELASTIC_HEALTH_CHECK_PORT", "81").config({"--health-port=82", "w.py"}).health.port, 82);
+}
+
+TEST(Values, EndingsOfSeveralOptionsAreCollected) {
+    const RestartConfig rules =
+        FakeMachine().config({"--no-restart-on=exit:2", "--no-restart-on", "signal:9, exit:3", "w.py"}).restart;
+    EXPECT_THAT(rules.never_on, ElementsAre(ExitStatus::exited(2), ExitStatus::killed_by(9), ExitStatus::exited(3)));
+    EXPECT_THAT(FakeMachine().set("CPPRUN_NO_RESTART_ON", "").config({"w.py"}).restart.never_on, IsEmpty());
 }
 
 TEST(Values, B10TheCommandLineHidesAVariableEvenABadOne) {
@@ -217,6 +259,34 @@ TEST(Values, B03AWrongValueIsOneLineThatNamesOptionAndValue) {
         {{"--master-port=65536"}, "argument --master-port/--master_port: invalid value: '65536'"},
         {{"--master-port", "-1"}, "argument --master-port/--master_port: invalid value: '-1'"},
         {{"--node-rank=x"}, "argument --node-rank/--node_rank: invalid int value: 'x'"},
+        {{"--forward-signals=bogus"},
+         "argument --forward-signals/--forward_signals: invalid value: 'bogus': 'bogus' is no signal (accepted: "},
+        {{"--forward-signals=USR1,KILL"},
+         "argument --forward-signals/--forward_signals: invalid value: 'USR1,KILL': 'KILL' cannot be caught"},
+        {{"--forward-signals=15"},
+         "argument --forward-signals/--forward_signals: invalid value: '15': '15' is how a run is ended"},
+        {{"--forward-signals=HUP", "--signals-to-handle=SIGHUP"},
+         "argument --forward-signals/--forward_signals: invalid value: 'HUP': 'HUP' is in --signals-to-handle too"},
+        {{"--requeue-exit-code=256"}, "argument --requeue-exit-code/--requeue_exit_code: invalid value: '256'"},
+        {{"--stdin=-1"}, "argument --stdin: invalid value: '-1' (accepted: "},
+        {{"--health-port=0"}, "argument --health-port/--health_port: invalid value: '0'"},
+        {{"--health-bind=localhost"}, "argument --health-bind/--health_bind: invalid value: 'localhost'"},
+        {{"--health-file=/no/dir/x"},
+         "argument --health-file/--health_file: invalid value: '/no/dir/x': there is no directory '/no/dir/'"},
+        {{"--no-restart-on=exit:0"}, "argument --no-restart-on/--no_restart_on: invalid value: 'exit:0' (accepted: "},
+        {{"--no-restart-on=exit:1,2"}, "argument --no-restart-on/--no_restart_on: invalid value: '2' (accepted: "},
+        {{"--no-restart-on=exit:84", "--free-restart-on=exit:84"},
+         "argument --free-restart-on/--free_restart_on: 'exit:84' is in --no-restart-on too"},
+        {{"--min-uptime=-1"}, "argument --min-uptime/--min_uptime: invalid value: '-1'"},
+        {{"--restart-backoff=1:x"}, "argument --restart-backoff/--restart_backoff: invalid value: '1:x' (accepted: "},
+        {{"--restart-backoff=9:5"},
+         "argument --restart-backoff/--restart_backoff: invalid value: '9:5': MAX is less than FIRST"},
+        {{"--max-job-restarts=-1"}, "argument --max-job-restarts/--max_job_restarts: invalid value: '-1'"},
+        {{"--restart-window=3"}, "argument --restart-window/--restart_window: invalid value: '3' (accepted: "},
+        {{"--restart-window=0/5"}, "argument --restart-window/--restart_window: invalid value: '0/5'"},
+        {{"--restart-window=3/0"}, "argument --restart-window/--restart_window: invalid value: '3/0'"},
+        {{"--restart-budget-renewed-after=soon"},
+         "argument --restart-budget-renewed-after/--restart_budget_renewed_after: invalid value: 'soon'"},
         {{"--settle-time=soon"}, "argument --settle-time/--settle_time: invalid value: 'soon'"},
         {{"--rank-order=x"},
          "argument --rank-order/--rank_order: invalid choice: 'x' (choose from 'natural', 'lexicographic', "
@@ -236,7 +306,8 @@ TEST(Values, B03AWrongValueIsOneLineThatNamesOptionAndValue) {
         {{"--master-port-range=5:4"},
          "argument --master-port-range/--master_port_range: invalid value: '5:4' (accepted: two ports from 1 to 65535"},
         {{"--master-port-range=0:4"}, "argument --master-port-range/--master_port_range: invalid value: '0:4' "},
-        {{"--master-port-range=1:65536"}, "argument --master-port-range/--master_port_range: invalid value: '1:65536' "},
+        {{"--master-port-range=1:65536"},
+         "argument --master-port-range/--master_port_range: invalid value: '1:65536' "},
         {{"--master-port-range=20000:20009", "--master-port=20000"},
          "argument --master-port-range/--master_port_range: invalid value: '20000:20009': with the static rendezvous"},
         {{"--store-bind=localhost"},
@@ -523,6 +594,38 @@ TEST(Values, B17TooFewDevicesForVirtualLocalRanksIsAnErrorBeforeTheStart) {
     EXPECT_TRUE(machine.config({"--virtual-local-rank", "w.py"}).virtual_local_rank);
     machine.set("HIP_VISIBLE_DEVICES", "0,1").set("OMP_NUM_THREADS", "1");
     EXPECT_TRUE(machine.config({"--virtual-local-rank", "--nproc-per-node=2", "w.py"}).virtual_local_rank);
+}
+
+struct Tasks {
+    const char* per_node;
+    const char* node;
+    const char* own;
+    const char* nproc;
+    int launchers;  // 0: no remark
+};
+
+TEST(Values, B22ALauncherForEachTaskIsOneWarningOfTheFirstTask) {
+    const Tasks table[] = {{"8", "0", "0", "2", 8},     {"8", "0", "1", "2", 0},       {"1", "0", "0", "2", 0},
+                           {"8", "0", "0", "1", 0},     {"1(x2),4", "2", "0", "2", 4}, {"1(x2),4", "1", "0", "2", 0},
+                           {"2(x3)", "2", "0", "2", 2}, {"2(x3", "0", "0", "2", 0},    {"", "0", "0", "2", 0}};
+    for (const Tasks& row : table) {
+        FakeMachine machine;
+        machine.set("SLURM_STEP_TASKS_PER_NODE", row.per_node).set("SLURM_NODEID", row.node);
+        machine.set("SLURM_LOCALID", row.own).set("OMP_NUM_THREADS", "1");
+        const auto notices = machine.launch({std::string("--nproc-per-node=") + row.nproc, "w.py"}).notices;
+        ASSERT_EQ(notices.size(), row.launchers == 0 ? 0U : 1U) << row.per_node << " " << row.node << " " << row.own;
+        if (row.launchers > 0)
+            EXPECT_THAT(notices.front().text, StartsWith("the batch system starts " + std::to_string(row.launchers) +
+                                                         " launchers on this node (SLURM_STEP_TASKS_PER_NODE="));
+    }
+}
+
+TEST(Values, B22OtherStartersOfTasksAreKnownAndABatchScriptIsNone) {
+    FakeMachine machine;
+    machine.set("SLURM_NTASKS_PER_NODE", "8").set("SLURM_LOCALID", "0").set("OMP_NUM_THREADS", "1");
+    EXPECT_THAT(machine.launch({"--nproc-per-node=2", "w.py"}).notices, IsEmpty());
+    machine.set("OMPI_COMM_WORLD_LOCAL_SIZE", "4").set("OMPI_COMM_WORLD_LOCAL_RANK", "0");
+    EXPECT_EQ(machine.launch({"--nproc-per-node=2", "w.py"}).notices.size(), 1U);
 }
 
 }  // namespace
