@@ -12,7 +12,7 @@ namespace cpprun {
 /// Launchers that one batch step has started on this node, as Slurm, Open MPI or a PMI launcher counts its tasks.
 struct TasksOnThisNode {
     int count = 1;
-    int own_number = 0;     ///< from 0
+    int own_number = 0;    ///< from 0
     std::string variable;  ///< "SLURM_STEP_TASKS_PER_NODE=8"
 };
 

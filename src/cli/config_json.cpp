@@ -115,6 +115,14 @@ Json stop_json(const StopConfig& config) {
             {"shutdown_timeout", config.shutdown_timeout.count()},
             {"settle_time", std::chrono::duration<double>(config.settle_time).count()},
             {"exit_code", config.exit_code == ExitCodePolicy::worker ? "worker" : "torchrun"},
+            {"containment", !config.containment                              ? "best"
+                            : *config.containment == ContainmentTier::cgroup ? "cgroup"
+                            : *config.containment == ContainmentTier::guard  ? "guard"
+                                                                             : "group"},
+            {"kill_descendants", config.kill_descendants == KillDescendants::always  ? "always"
+                                 : config.kill_descendants == KillDescendants::never ? "never"
+                                                                                     : "failure"},
+            {"stop_signal_to", config.stop_signal_to == StopTarget::rank ? "rank" : "group"},
             {"forward_signals", config.forward_signals},
             {"requeue_exit_code", or_null(config.requeue_exit_code)},
             {"stdin_rank", or_null(config.stdin_rank)}};

@@ -77,6 +77,9 @@ enum class OptionId : std::size_t {
     exit_barrier_timeout,
     events,
     capture,
+    containment,
+    kill_descendants,
+    stop_signal_to,
     print_config,
     version,
 };

@@ -242,6 +242,15 @@ class Resolver {
         config_.stop.settle_time = *settle;
         config_.stop.exit_code =
             text(OptionId::exit_code) == "worker" ? ExitCodePolicy::worker : ExitCodePolicy::torchrun;
+        const std::string& tier = text(OptionId::containment);
+        if (tier == "cgroup") config_.stop.containment = ContainmentTier::cgroup;
+        if (tier == "guard") config_.stop.containment = ContainmentTier::guard;
+        if (tier == "group") config_.stop.containment = ContainmentTier::group;
+        const std::string& when = text(OptionId::kill_descendants);
+        config_.stop.kill_descendants = when == "always"  ? KillDescendants::always
+                                        : when == "never" ? KillDescendants::never
+                                                          : KillDescendants::by_exit_code;
+        config_.stop.stop_signal_to = text(OptionId::stop_signal_to) == "rank" ? StopTarget::rank : StopTarget::group;
         resolve_signals();
         BOOST_OUTCOME_TRY(resolve_forwarded_signals());
         BOOST_OUTCOME_TRY(config_.stop.requeue_exit_code, number_between<int>(OptionId::requeue_exit_code, 1, 255));
@@ -427,9 +436,10 @@ class Resolver {
         const auto tasks = tasks_on_this_node(host_.environment);
         if (tasks && tasks->count > 1 && tasks->own_number == 0 && config_.nproc_per_node > 1)
             say(Notice::Level::warning,
-                fmt::format("the batch system starts {} launchers on this node ({}), and each of them starts {} workers; "
-                            "use one task per node, as with srun --ntasks-per-node=1",
-                            tasks->count, tasks->variable, config_.nproc_per_node));
+                fmt::format(
+                    "the batch system starts {} launchers on this node ({}), and each of them starts {} workers; "
+                    "use one task per node, as with srun --ntasks-per-node=1",
+                    tasks->count, tasks->variable, config_.nproc_per_node));
         const std::string* outer = find_variable(host_.environment, "TORCHELASTIC_RUN_ID");
         const std::vector<std::string> deciding = variables_that_decide(raw_);
         if (outer == nullptr || deciding.empty()) return;

@@ -64,6 +64,26 @@ enum class ExitCodePolicy {
     worker,    ///< the root cause's own code, 128+n for a signal
 };
 
+/// What keeps a worker and all that it started together, so that nothing is left behind (docs/processes.md).
+enum class ContainmentTier : std::uint8_t {
+    cgroup,  ///< a cgroup for each worker, below the one in which the launch was started
+    guard,   ///< a guard process for each worker, to which all that it started falls
+    group,   ///< the worker's session and its process groups
+};
+
+/// What becomes of a worker's descendants when the worker has ended by itself.
+enum class KillDescendants : std::uint8_t {
+    by_exit_code,  ///< killed after a failure, left alone after exit code 0
+    always,
+    never,
+};
+
+/// Who of a worker gets the stop signal first.
+enum class StopTarget : std::uint8_t {
+    group,  ///< the worker's process group
+    rank,   ///< the worker's own process alone
+};
+
 struct RendezvousConfig {
     RendezvousKind kind = RendezvousKind::c10d;
     std::string run_id;
@@ -121,6 +141,9 @@ struct StopConfig {
     std::chrono::seconds shutdown_timeout{30};   ///< from the stop signal to SIGKILL, on every path
     std::chrono::milliseconds settle_time{30};   ///< from the first failure to the stop signal
     ExitCodePolicy exit_code = ExitCodePolicy::torchrun;
+    std::optional<ContainmentTier> containment;  ///< none: the best that the machine offers
+    KillDescendants kill_descendants = KillDescendants::by_exit_code;
+    StopTarget stop_signal_to = StopTarget::group;
     std::vector<int> forward_signals;        ///< --forward-signals: passed on to the workers, and nothing else
     std::optional<int> requeue_exit_code;    ///< of a run that a handled signal ended
     std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null

@@ -19,6 +19,7 @@
 #include "runtime/logs/log_files.hpp"
 #include "runtime/os/bounded_file.hpp"
 #include "runtime/os/descriptor_limit.hpp"
+#include "runtime/process/containment.hpp"
 #include "runtime/rendezvous/c10d_meeting.hpp"
 #include "runtime/rendezvous/static_meeting.hpp"
 
@@ -90,6 +91,15 @@ void write_run_index(const RunLogs& logs, const LaunchConfig& config, const Chro
     if (!written) log(LogLevel::error, "cannot leave run.json: " + written.error().message, true);
 }
 
+Result<std::unique_ptr<Containment>> contain_workers(const LaunchConfig& config) {
+    std::vector<std::string> refusals;
+    BOOST_OUTCOME_TRY(auto containment, open_containment(config.stop.containment, refusals));
+    for (const std::string& refusal : refusals) log(LogLevel::info, refusal);
+    log(LogLevel::info,
+        fmt::format("Workers are contained by {}: {}", tier_name(containment->tier()), containment->description()));
+    return containment;
+}
+
 struct FinishedRun {
     RunResult result;
     RunEvidence evidence;
@@ -115,15 +125,7 @@ Result<FinishedRun> run(const LaunchConfig& config, const HostFacts& host, Signa
     // The block shows the directory that holds the run's one.
     log(LogLevel::info, launch_block(config, std::filesystem::path(logs.directory()).parent_path().string()));
     const std::optional<rlimit> given_limit = raise_descriptor_limit();
-    std::unique_ptr<AgentGuard> guard;
-    if (config.rendezvous.max_nodes > 1) {
-        Result<std::unique_ptr<AgentGuard>> started = AgentGuard::start();
-        if (started) {
-            guard = std::move(started.value());
-        } else {
-            log(LogLevel::warning, started.error().message + "; should this agent freeze, nothing stops its workers");
-        }
-    }
+    BOOST_OUTCOME_TRY(const auto containment, contain_workers(config));
     FinishedRun finished;
     {
         boost::asio::io_context io(1);
@@ -133,7 +135,7 @@ Result<FinishedRun> run(const LaunchConfig& config, const HostFacts& host, Signa
             return meeting.error();
         }
         AgentDriver agent(io, {config, host, signals, given_limit, std::move(cpus), std::move(devices), logs,
-                               *meeting.value(), guard.get(), events ? &*events : nullptr});
+                               *meeting.value(), *containment, events ? &*events : nullptr});
         write_run_index(logs, config, agent.chronicle(), nullptr);
         finished.result = agent.run();
         write_run_index(logs, config, agent.chronicle(), &finished.result);

@@ -37,6 +37,8 @@ class Place:
         for folder in (self.cwd, self.tmp, self.probe):
             folder.mkdir()
         self.env = launchers.minimal_environment(root, self.tmp) | {"PROBE_DIR": str(self.probe)}
+        if "CPPRUN_CONTAINMENT" in os.environ:  # every case holds in every tier
+            self.env["CPPRUN_CONTAINMENT"] = os.environ["CPPRUN_CONTAINMENT"]
         self.binary = str(launchers.cpprun_binary())
 
     def write(self, name, text, executable=False):

@@ -89,7 +89,7 @@ def test_closed_descriptors_become_dev_null(place, redirection):
     """No file of ours takes their numbers: what a worker writes there would end up in it."""
     place.write("w.py", "import os\nlinks = [os.readlink(f'/proc/self/fd/{fd}') for fd in range(3)]\n"
                 "open('fds', 'w').write(chr(10).join(links))\nprint('out', flush=True)\nos.write(2, b'err')\n")
-    result = place.run("w.py", wrapper=("sh", "-c", f'exec "$@" {redirection}', "sh"))
+    result = place.run("--capture=off", "w.py", wrapper=("sh", "-c", f'exec "$@" {redirection}', "sh"))
     assert result.code == 0, result
     links = (place.cwd / "fds").read_text().splitlines()
     for number, closed in enumerate(("<&-", " >&-", "2>&-")):

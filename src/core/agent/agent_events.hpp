@@ -114,6 +114,8 @@ struct SignalReceived {
     bool from_terminal = false;  ///< a key was pressed, as Ctrl+C
 };
 
+/// Nothing is left any more of what AwaitTrees waits for.
+struct TreesGone {};
 /// A signal of --forward-signals.
 struct SignalToForward {
     int signo = 0;
@@ -131,7 +133,7 @@ struct TimerFired {
 
 using AgentEvent = std::variant<RoundReady, JoinFailed, RestartRefused, MembershipChanged, PeersRestart, RunEnded,
                                 Fenced, BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
-                                SignalReceived, SignalToForward, SuspensionAsked, Continued, TimerFired>;
+                                SignalReceived, SignalToForward, SuspensionAsked, Continued, TreesGone, TimerFired>;
 
 // --- commands ---
 
@@ -158,7 +160,8 @@ struct StartGroup {
 /// happens instead.
 struct EnterExitBarrier {};
 
-/// Sends `signo` to the process group of each of these workers; those that are gone are passed over.
+/// Sends `signo` to the process group of each of these workers, or with StopTarget::rank to the worker alone; those
+/// that are gone are passed over.
 struct SignalWorkers {
     int signo = 0;
     std::vector<int> local_ranks;
@@ -173,8 +176,37 @@ struct SuspendGroup {
 /// Continues all workers.
 struct ContinueGroup {};
 
-/// The attempt is over. `kill_leftovers`: what is left in the workers' process groups is killed first. Then the
-/// workers are reaped and their files closed.
+// A worker's tree is what it has started, directly or through others, and what still runs of that after its end.
+
+/// These workers have ended: sends `signo` to those of their trees that have not been told yet.
+struct SignalTrees {
+    int signo = 0;
+    std::vector<int> local_ranks;
+};
+
+/// This worker has ended: kills what is left of its tree.
+struct KillTree {
+    int local_rank = 0;
+};
+
+/// This worker has ended: names what is left of its tree, which may run on.
+struct LeaveTree {
+    int local_rank = 0;
+};
+
+/// Kills all that is left of all workers of the attempt, now and, as long as AwaitTrees is not answered, again.
+struct KillTrees {
+    int stop_signal = 0;  ///< what was sent before; 0: nothing
+};
+
+/// All workers have ended. Answered by TreesGone when nothing is left of their trees.
+struct AwaitTrees {};
+
+/// What is left of the attempt cannot be killed: names it, with state and place in the kernel where known.
+struct ReportStuck {};
+
+/// The attempt is over. `kill_leftovers`: what is left of the workers' trees is killed first. Then the workers are
+/// reaped and their files closed.
 struct ReleaseGroup {
     bool kill_leftovers = false;
 };
@@ -221,6 +253,7 @@ struct Finish {
 };
 
 using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, SuspendGroup, ContinueGroup,
-                                  ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
+                                  SignalTrees, KillTree, LeaveTree, KillTrees, AwaitTrees, ReportStuck, ReleaseGroup,
+                                  ArmTimer, CancelTimer, Say, Finish>;
 
 }  // namespace cpprun

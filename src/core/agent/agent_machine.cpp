@@ -182,7 +182,26 @@ void AgentMachine::on(const WorkerExited& event) {
             out_.emplace_back(ArmTimer{AgentTimer::settle, settings_.settle_time});
         }
     }
-    if (alive().empty()) all_ended();
+    if (state_ == State::stopping) {
+        // Nobody else can pass the signal on to them now.
+        if (!spares_trees()) out_.emplace_back(SignalTrees{stop_signal_, {event.local_rank}});
+    } else if (state_ != State::killing) {
+        if (dooms_tree(event.status)) {
+            out_.emplace_back(KillTree{event.local_rank});
+        } else {
+            out_.emplace_back(LeaveTree{event.local_rank});
+        }
+    }
+    if (alive().empty()) workers_ended();
+}
+
+bool AgentMachine::dooms_tree(const ExitStatus& status) const {
+    if (settings_.kill_descendants == KillDescendants::by_exit_code) return !status.success();
+    return settings_.kill_descendants == KillDescendants::always;
+}
+
+void AgentMachine::on(const TreesGone& /*event*/) {
+    if (stopping() && alive().empty()) all_ended();
 }
 
 void AgentMachine::on(const WorkerStuck& event) {
@@ -289,6 +308,7 @@ void AgentMachine::on(const TimerFired& event) {
                 true);
             worker.alive = false;
         }
+        out_.emplace_back(ReportStuck{});
         may_restart_ = false;
         all_ended();
     } else if (event.timer == AgentTimer::backoff && state_ == State::waiting) {
@@ -306,22 +326,21 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
     stop_signal_ = signo;
     state_ = State::stopping;
     const std::vector<int> ranks = alive();
-    if (ranks.empty()) {
-        all_ended();
-        return;
-    }
     for (const int rank : ranks)
         say(from_terminal_ ? Say::Level::info : Say::Level::warning,
             fmt::format("Sending process {} closing signal {}", workers_[static_cast<std::size_t>(rank)].pid,
                         signal_name(signo)),
             !from_terminal_);
-    out_.emplace_back(SignalWorkers{signo, ranks});
+    if (!ranks.empty()) out_.emplace_back(SignalWorkers{signo, ranks});
+    if (const std::vector<int> ended = ended_ranks(); !ended.empty() && !spares_trees())
+        out_.emplace_back(SignalTrees{signo, ended});
     if (std::exchange(suspended_, false)) out_.emplace_back(ContinueGroup{});
     if (grace.count() == 0) {
         kill_workers();
     } else {
         out_.emplace_back(ArmTimer{AgentTimer::grace, grace});
     }
+    if (ranks.empty()) workers_ended();
 }
 
 void AgentMachine::kill_workers() {
@@ -333,22 +352,28 @@ void AgentMachine::kill_workers() {
             fmt::format("Unable to shutdown process {} via {}, forcefully exiting via {}",
                         workers_[static_cast<std::size_t>(rank)].pid, stop_signal_, SIGKILL),
             !from_terminal_);
-    out_.emplace_back(SignalWorkers{SIGKILL, ranks});
+    if (!ranks.empty()) out_.emplace_back(SignalWorkers{SIGKILL, ranks});
+    if (!spares_trees()) out_.emplace_back(KillTrees{stop_signal_});
     out_.emplace_back(ArmTimer{AgentTimer::abandon, std::max(settings_.shutdown_timeout, abandon_time_min)});
+}
+
+// The grace period belongs to the whole tree: a wrapper that ends first does not cut its child's work short.
+void AgentMachine::workers_ended() {
+    if (!stopping() && failures_.empty()) {
+        state_ = State::barrier;
+        out_.emplace_back(EnterExitBarrier{});
+    } else if (!stopping()) {
+        stop_workers(StopReason::failure, SIGTERM);
+    } else if (spares_trees()) {
+        all_ended();
+    } else {
+        out_.emplace_back(AwaitTrees{});
+    }
 }
 
 void AgentMachine::all_ended() {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         out_.emplace_back(CancelTimer{timer});
-    if (!stopping()) {
-        if (!failures_.empty()) {
-            attempt_failed();
-            return;
-        }
-        state_ = State::barrier;
-        out_.emplace_back(EnterExitBarrier{});
-        return;
-    }
     switch (reason_) {
         case StopReason::failure:
             attempt_failed();
@@ -373,7 +398,7 @@ void AgentMachine::all_ended() {
             }
             break;
     }
-    out_.emplace_back(ReleaseGroup{true});
+    out_.emplace_back(ReleaseGroup{!spares_trees()});
     begin_attempt(JoinRound::Cause::membership);
 }
 
@@ -399,7 +424,7 @@ void AgentMachine::attempt_failed() {
     backoff_ = verdict.wait;
     free_restart_ = verdict.free;
     say(Say::Level::info, fmt::format("[{}] Stopping worker group", settings_.role));
-    out_.emplace_back(ReleaseGroup{true});
+    out_.emplace_back(ReleaseGroup{!spares_trees()});
     ++restart_count_;
     begin_attempt(JoinRound::Cause::failure);
 }
@@ -430,7 +455,8 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     std::stable_sort(stopped, failures_.end(), [](const WorkerFailure& left, const WorkerFailure& right) {
         return left.local_rank < right.local_rank;
     });
-    out_.emplace_back(ReleaseGroup{outcome != RunResult::Outcome::succeeded});
+    const bool well = outcome == RunResult::Outcome::succeeded;
+    out_.emplace_back(ReleaseGroup{well ? settings_.kill_descendants == KillDescendants::always : !spares_trees()});
     state_ = State::finished;
     RunResult result;
     result.outcome = outcome;
@@ -448,6 +474,13 @@ std::vector<int> AgentMachine::alive() const {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < workers_.size(); ++rank)
         if (workers_[rank].alive) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+}
+
+std::vector<int> AgentMachine::ended_ranks() const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < workers_.size(); ++rank)
+        if (workers_[rank].pid != 0 && !workers_[rank].alive) ranks.push_back(static_cast<int>(rank));
     return ranks;
 }
 

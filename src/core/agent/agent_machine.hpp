@@ -24,6 +24,7 @@ struct AgentSettings {
     std::string binary_description;  ///< "of binary: python3"
     std::chrono::milliseconds settle_time{30};
     std::chrono::milliseconds shutdown_timeout{30000};
+    KillDescendants kill_descendants = KillDescendants::by_exit_code;
 };
 
 class AgentMachine {
@@ -46,8 +47,8 @@ class AgentMachine {
         starting,  ///< StartGroup was asked for
         running,   ///< workers run, none has failed
         settling,  ///< one has failed; the others may still fail by themselves
-        stopping,  ///< the others were asked to stop
-        killing,   ///< the others were killed
+        stopping,  ///< what is left of the attempt was asked to stop
+        killing,   ///< what was left of the attempt was killed
         barrier,   ///< all have ended well; those of other nodes are waited for
         finished,
     };
@@ -71,6 +72,7 @@ class AgentMachine {
     void on(const WorkerExited& event);
     void on(const WorkerStuck& event);
     void on(const SignalReceived& event);
+    void on(const TreesGone& event);
     void on(const SignalToForward& event);
     void on(const SuspensionAsked& event);
     void on(const Continued& event);
@@ -89,12 +91,16 @@ class AgentMachine {
     void stop_workers(StopReason reason, int signo);
     void stop_workers(StopReason reason, int signo, std::chrono::milliseconds grace);
     void kill_workers();
+    void workers_ended();
     void all_ended();
+    bool dooms_tree(const ExitStatus& status) const;
+    bool spares_trees() const { return settings_.kill_descendants == KillDescendants::never; }
     void attempt_failed();
     void say_no_restart(const std::string& reason);
     void say_restart(const RestartVerdict& verdict);
     void finish(RunResult::Outcome outcome);
     std::vector<int> alive() const;
+    std::vector<int> ended_ranks() const;  ///< of those that were started
     void say(Say::Level level, std::string text, bool always = false);
 
     AgentSettings settings_;

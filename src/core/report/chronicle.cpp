@@ -265,6 +265,8 @@ void Chronicle::hear(const Continued& /*event*/) {
     record("continued", Json::object());
 }
 
+void Chronicle::hear(const TreesGone& /*event*/) {}
+
 void Chronicle::hear(const TimerFired& /*event*/) {}
 
 void Chronicle::note(const JoinRound& command) {

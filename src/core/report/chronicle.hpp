@@ -113,6 +113,7 @@ class Chronicle {
     void hear(const SignalToForward& event);
     void hear(const SuspensionAsked& event);
     void hear(const Continued& event);
+    void hear(const TreesGone& event);
     void hear(const TimerFired& event);
     void note(const JoinRound& command);
     void note(const EnterExitBarrier& command);

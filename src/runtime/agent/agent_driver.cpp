@@ -10,7 +10,7 @@
 #include "runtime/diagnostics.hpp"
 #include "runtime/logs/captured_file.hpp"
 #include "runtime/os/bounded_file.hpp"
-#include "runtime/process/strangers.hpp"
+#include "runtime/process/ancestry.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
@@ -19,12 +19,14 @@
 #include <csignal>
 #include <ctime>
 #include <fcntl.h>
+#include <fstream>
 #include <unistd.h>
 
 namespace cpprun {
 namespace {
 
 constexpr std::chrono::seconds drain_time_after_signal{2};
+constexpr std::chrono::milliseconds look_for_trees_every{10};
 
 AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
@@ -35,6 +37,7 @@ AgentSettings settings_of(const LaunchConfig& config) {
     settings.binary_description = binary_description(config.program);
     settings.settle_time = config.stop.settle_time;
     settings.shutdown_timeout = config.stop.shutdown_timeout;
+    settings.kill_descendants = config.stop.kill_descendants;
     // A container's first process cannot be stopped from within.
     settings.stays_awake = config.rendezvous.max_nodes > 1 || ::getpid() == 1;
     return settings;
@@ -101,7 +104,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       forwarded_signals_(parts_.config.stop.forward_signals.begin(), parts_.config.stop.forward_signals.end()),
       machine_(settings_of(parts_.config)),
       signals_(io, parts_.signals, [this](const ReceivedSignal& signal) { on_signal(signal); }),
-      workers_(io,
+      workers_(io, parts_.containment,
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
                    statuses_.at(static_cast<std::size_t>(rank)) = status;
@@ -116,15 +119,15 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
       chronicle_(chronicle_run(parts_.config, parts_.host, parts_.logs)),
-      state_timer_(io) {
+      state_timer_(io),
+      trees_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
-    if (parts_.guard != nullptr)
-        parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
-            lease_ = until;
-            parts_.guard->lease_until(until);
-        });
+    parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
+        lease_ = until;
+        parts_.containment.lease_until(until);
+    });
 }
 
 AgentDriver::~AgentDriver() = default;
@@ -190,12 +193,6 @@ HealthRecord AgentDriver::health() const {
             .time = std::time(nullptr)};
 }
 
-// All orphans of a container become children of its first process.
-void AgentDriver::reap_orphans() {
-    reap_strangers(
-        [this](pid_t pid) { return workers_.holds(pid) || (parts_.guard != nullptr && parts_.guard->pid() == pid); });
-}
-
 void AgentDriver::obey(const std::vector<AgentCommand>& commands) {
     for (const AgentCommand& command : commands) {
         chronicle_.decided(command, moment());
@@ -220,7 +217,7 @@ EventMoment AgentDriver::moment() const {
 void AgentDriver::on_signal(const ReceivedSignal& signal) {
     const bool handled = handled_signals_.contains(signal.signo);
     if (signal.signo == SIGCHLD && !handled) {
-        reap_orphans();
+        workers_.tend();
         return;
     }
     if (forwarded_signals_.contains(signal.signo)) {
@@ -269,7 +266,7 @@ void AgentDriver::execute(const StartGroup& command) {
     };
     Result<void> started = start_all();
     const Result<void> watched = workers_.watch();
-    pids_.resize(static_cast<std::size_t>(workers_.count()));
+    for (int rank = 0; rank < workers_.count(); ++rank) pids_.push_back(workers_.pid(rank));
     if (started && !watched) started = watched;
     attempt_logs_.worker_directories.reset();
     attempt_logs_.filtered_stdout = {};
@@ -341,9 +338,7 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     if (reader && *reader != place_.ranks.global_base + local_rank) spec.stdin_fd = dev_null();
     spec.stdout_fd = descriptor(logs.out, 1);
     spec.stderr_fd = descriptor(logs.err, 2);
-    BOOST_OUTCOME_TRY(const pid_t pid, workers_.start(spec));
-    pids_.push_back(pid);
-    if (parts_.guard != nullptr) parts_.guard->watch(pid);
+    BOOST_OUTCOME_TRY(workers_.start(spec));
     logs.out.file.reset();
     logs.err.file.reset();
     return boost::outcome_v2::success();
@@ -392,7 +387,71 @@ FailureEvidence AgentDriver::evidence_of(int local_rank, ExitStatus status) cons
 }
 
 void AgentDriver::execute(const SignalWorkers& command) {
-    for (const int rank : command.local_ranks) workers_.signal(rank, command.signo);
+    const StopTarget target = command.signo == SIGKILL ? StopTarget::group : parts_.config.stop.stop_signal_to;
+    for (const int rank : command.local_ranks) workers_.signal(rank, command.signo, target);
+}
+
+void AgentDriver::execute(const SignalTrees& command) {
+    for (const int rank : command.local_ranks) workers_.signal_tree(rank, command.signo);
+}
+
+void AgentDriver::execute(const KillTree& command) {
+    workers_.kill_tree(command.local_rank);
+}
+
+void AgentDriver::execute(const LeaveTree& command) {
+    const std::vector<pid_t> tree = workers_.tree(command.local_rank);
+    if (tree.empty()) return;
+    log(LogLevel::info, fmt::format("[{}] local rank {} has ended and left processes behind, which may run on: {}",
+                                    parts_.config.role, command.local_rank, describe_processes(tree)));
+}
+
+void AgentDriver::execute(const KillTrees& command) {
+    trees_doomed_ = true;
+    std::vector<pid_t> descendants;
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+        const std::vector<pid_t> tree = workers_.tree(rank);
+        descendants.insert(descendants.end(), tree.begin(), tree.end());
+        workers_.kill_tree(rank);
+    }
+    if (!descendants.empty())
+        log(LogLevel::warning,
+            fmt::format("Unable to shutdown what workers had started via {}, forcefully exiting via {}: {}",
+                        command.stop_signal, SIGKILL, describe_processes(descendants)),
+            true);
+}
+
+void AgentDriver::execute(const AwaitTrees& /*command*/) {
+    look_for_trees();
+}
+
+// Only the guards and the kernel know at once when the last one of a tree has ended, and they tell nobody: a look now
+// and then, and only while a group is being stopped.
+void AgentDriver::look_for_trees() {
+    if (trees_doomed_)
+        for (int rank = 0; rank < workers_.count(); ++rank) workers_.kill_tree(rank);
+    if (workers_.left().empty()) {
+        events_.emplace_back(TreesGone{});
+        pump();
+        return;
+    }
+    trees_timer_.expires_after(look_for_trees_every);
+    trees_timer_.async_wait([this](boost::system::error_code error) {
+        if (!error) look_for_trees();
+    });
+}
+
+void AgentDriver::execute(const ReportStuck& /*command*/) {
+    for (const pid_t pid : workers_.left()) {
+        const ProcessState state = process_state(pid);
+        std::string place;
+        std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/wchan"), place);
+        log(LogLevel::error,
+            fmt::format("Process {} ({}) cannot be killed: it is in state {}{}", pid, state.command,
+                        state.letter == '\0' ? '?' : state.letter,
+                        place.empty() || place == "0" ? "" : " and waits in " + place + " of the kernel"),
+            true);
+    }
 }
 
 void AgentDriver::execute(const SuspendGroup& command) {
@@ -407,7 +466,8 @@ void AgentDriver::execute(const ContinueGroup& /*command*/) {
 }
 
 void AgentDriver::execute(const ReleaseGroup& command) {
-    if (parts_.guard != nullptr) parts_.guard->forget();
+    trees_timer_.cancel();
+    trees_doomed_ = false;
     workers_.release(command.kill_leftovers);
     worker_timers_.end_attempt();
     uninterruptible_since_.clear();

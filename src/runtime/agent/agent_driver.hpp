@@ -19,7 +19,7 @@
 #include "runtime/logs/log_files.hpp"
 #include "runtime/logs/tail.hpp"
 #include "runtime/os/signal_source.hpp"
-#include "runtime/process/agent_guard.hpp"
+#include "runtime/process/containment.hpp"
 #include "runtime/process/local_workers.hpp"
 #include "runtime/process/worker_evidence.hpp"
 
@@ -47,7 +47,7 @@ struct AgentParts {
     std::optional<VirtualDevices> virtual_devices;  ///< with --virtual-local-rank
     RunLogs& logs;
     JobMeeting& meeting;
-    AgentGuard* guard = nullptr;  ///< none: nothing watches over the agent
+    Containment& containment;
     EventFile* events = nullptr;  ///< none: nothing asks for them
 };
 
@@ -73,6 +73,12 @@ class AgentDriver {
     void execute(const StartGroup& command);
     void execute(const EnterExitBarrier& command);
     void execute(const SignalWorkers& command);
+    void execute(const SignalTrees& command);
+    void execute(const KillTree& command);
+    void execute(const LeaveTree& command);
+    void execute(const KillTrees& command);
+    void execute(const AwaitTrees& command);
+    void execute(const ReportStuck& command);
     void execute(const SuspendGroup& command);
     void execute(const ContinueGroup& command);
     void execute(const ReleaseGroup& command);
@@ -90,9 +96,9 @@ class AgentDriver {
     FailureEvidence evidence_of(int local_rank, ExitStatus status) const;
     void on_signal(const ReceivedSignal& signal);
     void watch_uninterruptible();
+    void look_for_trees();
     void start_health();
     HealthRecord health() const;
-    void reap_orphans();
 
     boost::asio::io_context& io_;
     AgentParts parts_;
@@ -114,6 +120,7 @@ class AgentDriver {
     std::chrono::steady_clock::time_point phase_began_;
     std::map<AgentTimer, boost::asio::steady_timer> timers_;
     boost::asio::steady_timer state_timer_;
+    boost::asio::steady_timer trees_timer_;
     std::map<int, std::chrono::steady_clock::time_point> uninterruptible_since_;
     std::deque<AgentEvent> events_;
     bool pumping_ = false;
@@ -128,6 +135,7 @@ class AgentDriver {
     std::chrono::steady_clock::time_point group_started_;
     AttemptLogs attempt_logs_;
     std::vector<int> pids_;                            ///< by local rank, of those that were started
+    bool trees_doomed_ = false;                        ///< by KillTrees
     std::vector<std::optional<ExitStatus>> statuses_;  ///< by local rank, of those that have ended
 };
 

@@ -2,29 +2,105 @@
 #include "runtime/process/ancestry.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <fstream>
-#include <string>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <unistd.h>
 
 namespace cpprun {
 namespace {
 
 constexpr int generations_max = 1000;
+constexpr std::size_t named_max = 10;
 
-pid_t parent_of(pid_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(file, line);)
-        if (line.starts_with("PPid:")) return static_cast<pid_t>(std::strtol(line.c_str() + 5, nullptr, 10));
-    return 0;
+std::vector<pid_t> numbers_in(const std::filesystem::path& directory) {
+    std::vector<pid_t> numbers;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
+        const std::string name = entry->path().filename();
+        pid_t number = 0;
+        const auto [last, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
+        if (failed == std::errc{} && last == name.data() + name.size()) numbers.push_back(number);
+    }
+    return numbers;
 }
 
 }  // namespace
 
+ProcessState process_state(pid_t pid) {
+    ProcessState state;
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::stringstream buffer;
+    buffer << file.rdbuf();
+    const std::string text = buffer.str();
+    // The command name stands in parentheses and may hold anything, parentheses and line breaks included.
+    const std::size_t begin = text.find('(');
+    const std::size_t end = text.rfind(')');
+    if (begin == std::string::npos || end == std::string::npos || end < begin) return state;
+    state.command = text.substr(begin + 1, end - begin - 1);
+    std::istringstream fields(text.substr(end + 1));
+    pid_t group = 0;
+    fields >> state.letter >> state.parent >> group >> state.session;
+    return state;
+}
+
 bool descends_from(pid_t pid, const std::vector<pid_t>& ancestors) {
     for (int i = 0; i < generations_max && pid > 1; ++i) {
         if (std::find(ancestors.begin(), ancestors.end(), pid) != ancestors.end()) return true;
-        pid = parent_of(pid);
+        pid = process_state(pid).parent;
     }
     return false;
+}
+
+bool children_are_told() {
+    return ::access("/proc/thread-self/children", R_OK) == 0;
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+    std::vector<pid_t> children;
+    const std::string tasks = "/proc/" + std::to_string(pid) + "/task/";
+    for (const pid_t thread : numbers_in(tasks)) {
+        std::ifstream file(tasks + std::to_string(thread) + "/children");
+        for (pid_t child = 0; file >> child;) children.push_back(child);
+    }
+    return children;
+}
+
+std::vector<pid_t> descendants_of(pid_t pid) {
+    std::set<pid_t> seen{pid};
+    std::vector<pid_t> found;
+    std::vector<pid_t> waiting{pid};
+    while (!waiting.empty()) {
+        const pid_t parent = waiting.back();
+        waiting.pop_back();
+        for (const pid_t child : children_of(parent)) {
+            if (!seen.insert(child).second) continue;
+            waiting.push_back(child);
+            if (process_state(child).lives()) found.push_back(child);
+        }
+    }
+    return found;
+}
+
+std::vector<pid_t> members_of_session(pid_t session) {
+    std::vector<pid_t> members;
+    for (const pid_t pid : numbers_in("/proc")) {
+        if (pid == session || ::getsid(pid) != session) continue;
+        if (process_state(pid).lives()) members.push_back(pid);
+    }
+    return members;
+}
+
+std::string describe_processes(const std::vector<pid_t>& pids) {
+    std::string text;
+    for (std::size_t i = 0; i < pids.size() && i < named_max; ++i)
+        text += (i == 0 ? "" : ", ") + std::to_string(pids[i]) + " (" + process_state(pids[i]).command + ")";
+    if (pids.size() > named_max) text += " and " + std::to_string(pids.size() - named_max) + " more";
+    return text;
 }
 
 }  // namespace cpprun

@@ -1,114 +1,176 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/process/local_workers.hpp"
 
-#include "core/error.hpp"
+#include "runtime/process/ancestry.hpp"
 
-#include <algorithm>
-#include <cerrno>
+#include <array>
 #include <csignal>
-#include <fstream>
-#include <sys/syscall.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace cpprun {
 namespace {
 
-// glibc 2.36 declares pidfd_open without extern "C".
-int open_pidfd(pid_t pid) {
-    return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-}
-
-/// How the process ended, without reaping it. False while it runs.
-bool peek_status(pid_t pid, ExitStatus& status) {
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
-        return false;
-    status = info.si_code == CLD_EXITED ? ExitStatus::exited(info.si_status) : ExitStatus::killed_by(info.si_status);
-    return true;
-}
+// A descriptor may be readable before the end can be read: the debugger of a worker has the first word about it.
+constexpr std::chrono::milliseconds look_again{5};
+constexpr std::chrono::milliseconds release_wait_max{500};
 
 }  // namespace
 
-LocalWorkers::LocalWorkers(boost::asio::io_context& io, std::function<void(int, ExitStatus)> exited)
-    : io_(io), exited_(std::move(exited)) {}
+LocalWorkers::LocalWorkers(boost::asio::io_context& io, Containment& containment,
+                           std::function<void(int, ExitStatus)> exited)
+    : io_(io), containment_(containment), exited_(std::move(exited)), children_(io) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) return;  // for want of descriptors, which the first worker will say
+    children_.assign(fd);
+    await_children();
+}
 
 LocalWorkers::~LocalWorkers() = default;
 
-Result<pid_t> LocalWorkers::start(const SpawnSpec& spec) {
-    BOOST_OUTCOME_TRY(const pid_t pid, spawn(spec));
-    workers_.push_back({pid, false, nullptr});
-    return pid;
+void LocalWorkers::await_children() {
+    children_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code error) {
+        if (error) return;
+        std::array<signalfd_siginfo, 16> infos{};
+        [[maybe_unused]] const ssize_t got = ::read(children_.native_handle(), infos.data(), sizeof infos);
+        tend();
+        await_children();
+    });
+}
+
+void LocalWorkers::tend() {
+    std::vector<pid_t> own;
+    for (const Worker& worker : workers_)
+        if (worker.runs) own.push_back(worker.process->pid());
+    containment_.tend(own);
+}
+
+Result<void> LocalWorkers::start(const SpawnSpec& spec) {
+    BOOST_OUTCOME_TRY(auto process, containment_.start(spec));
+    workers_.emplace_back().process = std::move(process);
+    return boost::outcome_v2::success();
 }
 
 Result<void> LocalWorkers::watch() {
-    for (auto worker = workers_.begin(); worker != workers_.end(); ++worker) {
-        if (worker->pidfd) continue;
-        const int fd = open_pidfd(worker->pid);
-        if (fd < 0) {
-            const std::string reason = error_text(errno);
-            for (auto unseen = worker; unseen != workers_.end(); ++unseen) {
-                ::kill(-unseen->pid, SIGKILL);
-                ::waitpid(unseen->pid, nullptr, 0);
-            }
-            const pid_t pid = worker->pid;
-            workers_.erase(worker, workers_.end());
-            return failure("cannot watch process " + std::to_string(pid) + ": " + reason);
-        }
-        worker->pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_, fd);
-        await_end(static_cast<int>(worker - workers_.begin()));
+    for (int rank = 0; rank < count(); ++rank) {
+        Result<void> watched = watch(rank);
+        if (watched) continue;
+        drop_from(rank);
+        return watched;
     }
     return boost::outcome_v2::success();
 }
 
+Result<void> LocalWorkers::watch(int local_rank) {
+    Worker& worker = at(local_rank);
+    if (worker.descriptor) return boost::outcome_v2::success();
+    BOOST_OUTCOME_TRY(worker.process->await_start());
+    worker.runs = true;
+    Result<UniqueFd> fd = worker.process->watch();
+    if (!fd) return failure("cannot watch process " + std::to_string(pid(local_rank)) + ": " + fd.error().message);
+    worker.descriptor = std::make_unique<boost::asio::posix::stream_descriptor>(io_, fd.value().release());
+    await_end(local_rank);
+    return boost::outcome_v2::success();
+}
+
+void LocalWorkers::drop_from(int local_rank) {
+    for (int rank = local_rank; rank < count(); ++rank) {
+        Worker& worker = at(rank);
+        if (!worker.runs && rank != local_rank && worker.process->await_start()) worker.runs = true;
+        // One that could not be started may have come far enough to leave something, if its guard was killed.
+        const auto deadline = std::chrono::steady_clock::now() + release_wait_max;
+        for (;;) {
+            worker.process->kill();
+            const bool gone = (!worker.runs || worker.process->ended()) && worker.process->tree().empty();
+            if (gone || std::chrono::steady_clock::now() >= deadline) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        worker.process->release();
+    }
+    workers_.resize(static_cast<std::size_t>(local_rank));
+}
+
 void LocalWorkers::await_end(int local_rank) {
-    auto& pidfd = *workers_[static_cast<std::size_t>(local_rank)].pidfd;
-    pidfd.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                     [this, local_rank](boost::system::error_code error) {
-                         if (!error) ended(local_rank);
-                     });
+    at(local_rank)
+        .descriptor->async_wait(boost::asio::posix::descriptor_base::wait_read,
+                                [this, local_rank, of = releases_](boost::system::error_code error) {
+                                    if (!error && of == releases_) ended(local_rank);
+                                });
 }
 
 void LocalWorkers::ended(int local_rank) {
-    Worker& worker = workers_[static_cast<std::size_t>(local_rank)];
-    ExitStatus status;
-    if (!peek_status(worker.pid, status)) {
-        await_end(local_rank);
+    Worker& worker = at(local_rank);
+    const std::optional<ExitStatus> status = worker.process->ended();
+    if (status) {
+        worker.ended = true;
+        exited_(local_rank, *status);
         return;
     }
-    worker.ended = true;
-    exited_(local_rank, status);
+    if (!worker.again) worker.again = std::make_unique<boost::asio::steady_timer>(io_);
+    worker.again->expires_after(look_again);
+    worker.again->async_wait([this, local_rank, of = releases_](boost::system::error_code error) {
+        if (!error && of == releases_) await_end(local_rank);
+    });
 }
 
-void LocalWorkers::signal(int local_rank, int signo) {
-    const Worker& worker = workers_.at(static_cast<std::size_t>(local_rank));
-    if (!worker.ended) ::kill(-worker.pid, signo);
+void LocalWorkers::signal(int local_rank, int signo, StopTarget target) {
+    Worker& worker = at(local_rank);
+    if (worker.ended) return;
+    if (target == StopTarget::group) worker.group_told = true;
+    ::kill(target == StopTarget::group ? -worker.process->pid() : worker.process->pid(), signo);
+}
+
+void LocalWorkers::signal_tree(int local_rank, int signo) {
+    const Worker& worker = at(local_rank);
+    for (const pid_t member : worker.process->tree())
+        if (!worker.group_told || ::getpgid(member) != worker.process->pid()) ::kill(member, signo);
+}
+
+void LocalWorkers::kill_tree(int local_rank) {
+    at(local_rank).process->kill();
+}
+
+std::vector<pid_t> LocalWorkers::tree(int local_rank) const {
+    return at(local_rank).process->tree();
+}
+
+std::vector<pid_t> LocalWorkers::left() const {
+    std::vector<pid_t> pids;
+    for (const Worker& worker : workers_) {
+        if (!worker.process->ended()) pids.push_back(worker.process->pid());
+        const std::vector<pid_t> tree = worker.process->tree();
+        pids.insert(pids.end(), tree.begin(), tree.end());
+    }
+    return pids;
 }
 
 void LocalWorkers::signal_all(int signo) {
     for (const Worker& worker : workers_)
-        if (!worker.ended) ::kill(-worker.pid, signo);
+        if (!worker.ended) ::kill(-worker.process->pid(), signo);
 }
 
 void LocalWorkers::release(bool kill_leftovers) {
-    for (Worker& worker : workers_) {
-        if (kill_leftovers) ::kill(-worker.pid, SIGKILL);
-        ::waitpid(worker.pid, nullptr, WNOHANG);
+    if (kill_leftovers) {
+        const auto deadline = std::chrono::steady_clock::now() + release_wait_max;
+        for (;;) {
+            for (const Worker& worker : workers_) worker.process->kill();
+            if (left().empty() || std::chrono::steady_clock::now() >= deadline) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
     }
+    containment_.forget();
+    for (const Worker& worker : workers_) worker.process->release();
     workers_.clear();
-}
-
-bool LocalWorkers::holds(pid_t pid) const {
-    return std::any_of(workers_.begin(), workers_.end(), [pid](const Worker& worker) { return worker.pid == pid; });
+    ++releases_;
 }
 
 char LocalWorkers::state_letter(int local_rank) const {
-    std::ifstream file("/proc/" + std::to_string(pid(local_rank)) + "/stat");
-    std::string line;
-    std::getline(file, line);
-    // The command name stands in parentheses and may hold anything, parentheses included.
-    const std::size_t name_end = line.rfind(')');
-    return name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '\0';
+    return process_state(pid(local_rank)).letter;
 }
 
 }  // namespace cpprun

@@ -12,10 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,6 +72,13 @@ class ChildSetup {
             if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &cpus_);
     }
 
+    /// The whole of a child that no launcher of Boost's stands around.
+    [[noreturn]] void run() const {
+        if (prepare())
+            ::execve(spec_.executable.c_str(), const_cast<char* const*>(argv_), const_cast<char* const*>(environment_));
+        report_and_exit();
+    }
+
     template <class Launcher, class Path>
     boost::system::error_code on_setup(Launcher& launcher, const Path&, const char* const*& argv) const {
         argv = argv_;
@@ -94,6 +104,10 @@ class ChildSetup {
         if (::setsid() < 0) return false;
         if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
         if (::getppid() != parent_) ::_exit(127);
+        if (spec_.announce_fd >= 0) {
+            const pid_t self = ::getpid();
+            ::send(spec_.announce_fd, &self, sizeof self, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
         for (const int signo : reset_signals) ::signal(signo, SIG_DFL);
         if (!spec_.hangup_stays_ignored) ::signal(SIGHUP, SIG_DFL);
         sigset_t none;
@@ -153,9 +167,9 @@ int reported_error(int fd) {
     return got == sizeof error ? error : 0;
 }
 
-}  // namespace
-
-Result<pid_t> spawn(const SpawnSpec& spec) {
+/// `make_child` starts a process that does what the given ChildSetup says; its pid, or an error.
+template <class MakeChild>
+Result<pid_t> start_process(const SpawnSpec& spec, const MakeChild& make_child) {
     std::vector<const char*> argv;
     argv.reserve(spec.argv.size() + 1);
     for (const std::string& word : spec.argv) argv.push_back(word.c_str());
@@ -168,17 +182,43 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     const UniqueFd read_end(ends[0]);
     UniqueFd write_end(ends[1]);
 
-    process::posix::vfork_launcher launcher;
-    boost::system::error_code error;
     const ChildSetup setup(spec, argv.data(), environment.data(), write_end.get());
-    launcher(NoExecutor{}, error, process::filesystem::path(spec.executable), std::vector<std::string>{}, setup);
-    const pid_t pid = launcher.pid;
+    BOOST_OUTCOME_TRY(const pid_t pid, make_child(setup));
     write_end.reset();
-    if (pid <= 0) return failure("cannot start " + spec.executable + ": " + error.message());
     const int exec_error = reported_error(read_end.get());
     if (exec_error == 0) return pid;
     ::waitpid(pid, nullptr, 0);
     return spawn_error(spec.executable, exec_error);
+}
+
+}  // namespace
+
+Result<pid_t> spawn(const SpawnSpec& spec) {
+    return start_process(spec, [&](const ChildSetup& setup) -> Result<pid_t> {
+        process::posix::vfork_launcher launcher;
+        boost::system::error_code error;
+        launcher(NoExecutor{}, error, process::filesystem::path(spec.executable), std::vector<std::string>{}, setup);
+        if (launcher.pid <= 0) return failure("cannot start " + spec.executable + ": " + error.message());
+        return launcher.pid;
+    });
+}
+
+Result<pid_t> spawn_in_cgroup(const SpawnSpec& spec, int cgroup) {
+    return start_process(spec, [&](const ChildSetup& setup) -> Result<pid_t> {
+        const pid_t pid = fork_into_cgroup(cgroup);
+        if (pid == 0) setup.run();
+        if (pid < 0) return failure("cannot start " + spec.executable + " in its cgroup: " + error_text(errno));
+        return pid;
+    });
+}
+
+pid_t fork_into_cgroup(int cgroup) {
+    // Boost's launchers cannot do this, and a child that moved itself would wait for the kernel's other processors.
+    clone_args arguments{};
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = SIGCHLD;
+    arguments.cgroup = static_cast<decltype(arguments.cgroup)>(cgroup);
+    return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
 }
 
 }  // namespace cpprun

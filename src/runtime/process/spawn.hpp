@@ -20,7 +20,8 @@ struct SpawnSpec {
     int stdin_fd = 0;                      ///< becomes descriptor 0 of the process; not closed here
     int stdout_fd = 1;                     ///< becomes descriptor 1 of the process; not closed here
     int stderr_fd = 2;
-    std::vector<int> cpus;                   ///< CPU affinity; empty: inherited
+    int announce_fd = -1;   ///< a socket to which the process sends its pid (a pid_t) before it is executed; -1: none
+    std::vector<int> cpus;  ///< CPU affinity; empty: inherited
     std::optional<rlimit> descriptor_limit;  ///< RLIMIT_NOFILE of the process; none: ours
     bool hangup_stays_ignored = false;       ///< SIGHUP came ignored to us and stays so
 };
@@ -30,5 +31,12 @@ struct SpawnSpec {
 /// reaps it. Errors name the executable: kinds not_found (ENOENT), not_executable (EACCES, ENOEXEC) and failed.
 /// Must be called from the thread that lives as long as the process: the kernel ties the parent-death signal to it.
 Result<pid_t> spawn(const SpawnSpec& spec);
+
+/// The same, but the process begins in the cgroup (v2) whose directory is open as `cgroup`.
+Result<pid_t> spawn_in_cgroup(const SpawnSpec& spec, int cgroup);
+
+/// As fork(), into that cgroup; -1 and errno where the system does not allow it. In the child only what is safe in a
+/// signal handler may be called.
+pid_t fork_into_cgroup(int cgroup);
 
 }  // namespace cpprun

@@ -2,6 +2,8 @@
 // The guard of an agent, which is a process that the test forks and kills.
 #include "runtime/process/agent_guard.hpp"
 
+#include "runtime/process/guard_process.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -191,7 +193,7 @@ TEST(AgentGuard, OutlivesEverySignalThatCanBeOutlived) {
     ASSERT_TRUE(until([&] {
         std::string name;
         std::getline(std::ifstream("/proc/" + std::to_string(agent.guard) + "/comm") >> std::ws, name);
-        return name == "cpprun-guard";
+        return name == guard_name;
     }));
     // The two below SIGRTMIN are the C library's own, which lets nobody ignore them.
     for (int signo = 1; signo <= SIGRTMAX; ++signo)

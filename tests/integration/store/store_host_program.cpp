@@ -43,7 +43,9 @@ int main(int argc, char** argv) {
     if (argc > 3) spec.connections_max = static_cast<std::size_t>(std::atoi(argv[3]));
     for (int i = 4; i < argc; ++i) spec.allow_cidrs.emplace_back(argv[i]);
     // Not a C++ stream: with no descriptor left, the undefined-behaviour sanitizer cannot check a virtual call.
-    const auto log = [](cpprun::StoreLogLevel, const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    const auto log = [](cpprun::StoreLogLevel level, const std::string& line) {
+        if (level != cpprun::StoreLogLevel::debug) std::fprintf(stderr, "%s\n", line.c_str());
+    };
     const auto host = cpprun::StoreHost::start(spec, log);
     if (!host) {
         std::cerr << host.error().message << std::endl;

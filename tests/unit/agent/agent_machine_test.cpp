@@ -74,12 +74,18 @@ class Agent {
         return texts;
     }
     void forget() { commands_.clear(); }
+    /// From now on workers leave descendants behind: TreesGone comes when the test sends it.
+    Agent& leave_trees() {
+        trees_go_ = false;
+        return *this;
+    }
     std::string_view phase() const { return machine_.phase(); }
 
   private:
     void take(std::vector<AgentCommand> commands) {
         for (AgentCommand& command : commands) {
             commands_.push_back(command);
+            if (trees_go_ && std::holds_alternative<AwaitTrees>(command)) take(machine_.handle(TreesGone{}));
             if (waits_) continue;
             if (const auto* join = std::get_if<JoinRound>(&command)) take(machine_.handle(place_after(*join)));
             if (std::holds_alternative<EnterExitBarrier>(command)) take(machine_.handle(BarrierPassed{}));
@@ -87,6 +93,7 @@ class Agent {
     }
     int nproc_;
     bool waits_;
+    bool trees_go_ = true;
     AgentMachine machine_;
     std::vector<AgentCommand> commands_;
 };
@@ -284,6 +291,90 @@ TEST(AgentMachine, TheFailedLineNamesTheRootCauseByTime) {
     EXPECT_THAT(agent.said(), Contains(HasSubstr("failed (exitcode: 3) local_rank: 2")));
 }
 
+// --- what workers leave behind ---
+
+AgentSettings with(KillDescendants rule, int nproc, int max_restarts = 0) {
+    AgentSettings s = settings(nproc, max_restarts);
+    s.kill_descendants = rule;
+    return s;
+}
+
+TEST(AgentMachineTrees, AFailedWorkerTakesItsDescendantsWithItBeforeTheNextAttempt) {
+    Agent agent(settings(1, 1));
+    agent.leave_trees().started().exits(0, ExitStatus::exited(1));
+    ASSERT_EQ(agent.all<KillTree>().size(), 1U);
+    EXPECT_EQ(agent.all<StartGroup>().size(), 1U) << "not before they are gone";
+    agent.send(TreesGone{});
+    EXPECT_EQ(agent.all<StartGroup>().size(), 2U);
+    EXPECT_TRUE(agent.all<ReleaseGroup>().front().kill_leftovers);
+}
+
+TEST(AgentMachineTrees, AfterExitZeroDescendantsAreNamedAndLeftAlone) {
+    Agent agent(settings(1));
+    agent.leave_trees().started().exits(0, ok);
+    EXPECT_THAT(agent.all<KillTree>(), IsEmpty());
+    EXPECT_EQ(agent.all<LeaveTree>().size(), 1U);
+    ASSERT_TRUE(agent.result()) << "nobody waits for them";
+    EXPECT_FALSE(agent.all<ReleaseGroup>().front().kill_leftovers);
+}
+
+TEST(AgentMachineTrees, AlwaysEndsThemAfterExitZeroTooAndNeverLeavesThemAfterAFailure) {
+    Agent always(with(KillDescendants::always, 1));
+    always.started().exits(0, ok);
+    EXPECT_EQ(always.all<KillTree>().size(), 1U);
+    EXPECT_TRUE(always.all<ReleaseGroup>().front().kill_leftovers);
+
+    Agent never(with(KillDescendants::never, 2, 1));
+    never.leave_trees().started().exits(0, ExitStatus::exited(1)).send(TimerFired{AgentTimer::settle});
+    never.exits(1, ExitStatus::killed_by(15));
+    EXPECT_THAT(never.all<KillTree>(), IsEmpty());
+    EXPECT_THAT(never.all<SignalTrees>(), IsEmpty());
+    EXPECT_EQ(never.all<LeaveTree>().size(), 1U);
+    EXPECT_EQ(never.all<StartGroup>().size(), 2U) << "nobody waits for them";
+    EXPECT_FALSE(never.all<ReleaseGroup>().front().kill_leftovers);
+}
+
+TEST(AgentMachineTrees, TheGraceTimeBelongsToTheWholeTree) {
+    Agent agent(settings(2));
+    agent.leave_trees().started().send(SignalReceived{SIGTERM});
+    agent.exits(0, ExitStatus::killed_by(15)).exits(1, ok);
+    EXPECT_FALSE(agent.result()) << "a wrapper that ends first does not cut its child's work short";
+    ASSERT_EQ(agent.all<SignalTrees>().size(), 2U);
+    EXPECT_EQ(agent.all<SignalTrees>()[0].signo, SIGTERM);
+    EXPECT_THAT(agent.all<SignalTrees>()[1].local_ranks, ElementsAre(1));
+    EXPECT_THAT(agent.all<KillTrees>(), IsEmpty());
+    agent.send(TreesGone{});
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::signaled);
+}
+
+TEST(AgentMachineTrees, WhatOutlivesTheGraceTimeIsKilledAndWhatCannotBeKilledIsReported) {
+    Agent agent(settings(1, 3));
+    agent.leave_trees().started().send(MembershipChanged{"Lost node1"}).exits(0, ok);
+    agent.send(TimerFired{AgentTimer::grace});
+    ASSERT_EQ(agent.all<KillTrees>().size(), 1U);
+    EXPECT_THAT(agent.all<SignalWorkers>().back().signo, SIGTERM) << "no worker is left to be killed";
+    EXPECT_EQ(agent.all<StartGroup>().size(), 1U);
+    agent.send(TimerFired{AgentTimer::abandon});
+    EXPECT_EQ(agent.all<ReportStuck>().size(), 1U);
+    EXPECT_EQ(agent.all<StartGroup>().size(), 2U);
+}
+
+TEST(AgentMachineTrees, AStopReachesThoseThatWorkersHadLeftBehindToo) {
+    Agent agent(settings(2));
+    agent.leave_trees().started().exits(0, ok).send(SignalReceived{SIGINT});
+    ASSERT_EQ(agent.all<SignalTrees>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalTrees>().front().signo, SIGINT);
+    EXPECT_THAT(agent.all<SignalTrees>().front().local_ranks, ElementsAre(0));
+}
+
+TEST(AgentMachineTrees, ASecondInterruptDoesNotWaitForThem) {
+    Agent agent(settings(1));
+    agent.leave_trees().started().send(SignalReceived{SIGINT}).exits(0, ok).send(SignalReceived{SIGINT});
+    EXPECT_EQ(agent.all<KillTrees>().size(), 1U);
+    agent.send(TreesGone{});
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::signaled);
+}
+
 // --- several nodes ---
 
 Agent among_others(int nproc, int max_restarts = 0) {
@@ -395,6 +486,8 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
         AgentMachine machine(settings(nproc, max_restarts));
         std::vector<bool> alive(nproc, false);
         std::vector<bool> doomed(nproc, false);
+        bool trees = false;    // something is left of those that have ended
+        bool awaited = false;  // and the machine waits for its end
         std::optional<RunResult> result;
         std::optional<AgentTimer> timer;
         int starts = 0;
@@ -413,6 +506,7 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
                 } else if (const auto* start = std::get_if<StartGroup>(&command)) {
                     EXPECT_EQ(start->place.restart_count, starts) << "seed " << seed;
                     EXPECT_EQ(std::count(alive.begin(), alive.end(), true), 0) << "two attempts at once, seed " << seed;
+                    EXPECT_FALSE(trees) << "beside what is left of the attempt before, seed " << seed;
                     ++starts;
                     alive.assign(nproc, true);
                     doomed.assign(nproc, false);
@@ -423,6 +517,10 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
                         EXPECT_TRUE(alive[rank]) << "signal to a dead worker, seed " << seed;
                         doomed[rank] = signal->signo == SIGKILL || random() % 2 == 0;
                     }
+                } else if (std::holds_alternative<AwaitTrees>(command)) {
+                    awaited = true;
+                } else if (std::holds_alternative<ReportStuck>(command)) {
+                    trees = awaited = false;
                 } else if (const auto* arm = std::get_if<ArmTimer>(&command)) {
                     timer = arm->timer;
                 } else if (const auto* cancel = std::get_if<CancelTimer>(&command)) {
@@ -432,6 +530,11 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
                 }
             }
             if (result || answered) continue;
+            if (awaited && (!trees || random() % 3 == 0)) {
+                trees = awaited = false;
+                commands = machine.handle(TreesGone{});
+                continue;
+            }
             const unsigned dice = random() % 10;
             std::vector<int> living;
             for (int rank = 0; rank < nproc; ++rank)
@@ -447,6 +550,7 @@ TEST(AgentMachine, RandomStoriesEndAndLeaveNobodyBehind) {
                 const int rank = living[random() % living.size()];
                 if (!doomed[rank] && random() % 3 != 0) continue;
                 alive[rank] = false;
+                trees = trees || random() % 2 == 0;
                 const auto status = doomed[rank] ? ExitStatus::killed_by(9) : ExitStatus::exited(int(random() % 3));
                 commands = machine.handle(WorkerExited{rank, status, {}});
             }
