@@ -44,7 +44,7 @@ std::string members_text(const std::vector<std::string>& members) {
     std::vector<std::string> known;
     for (const std::string& member : members)
         if (!member.empty() && known.size() < members_said_max) known.push_back(terminal_safe(member));
-    const std::string names = fmt::format("{}", fmt::join(known, ", "));
+    std::string names = fmt::format("{}", fmt::join(known, ", "));
     if (known.size() == members.size()) return names;
     return fmt::format("{} and {} more", names, members.size() - known.size());
 }
