@@ -25,9 +25,9 @@ Result<void> serve_store(const LaunchConfig& config, const SignalInheritance& si
         if (signal.signo != SIGTERM && signal.signo != SIGINT && signal.signo != SIGHUP && signal.signo != SIGQUIT)
             return;
         const StoreStatistics now = store->statistics();
-        log(LogLevel::info, fmt::format("signal {}{}: the store ends, with {} connections and {} keys", signal.signo,
-                                        signal.sender.empty() ? "" : " from " + signal.sender, now.connections,
-                                        now.keys));
+        log(LogLevel::info,
+            fmt::format("signal {}{}: the store ends, with {} connections and {} keys", signal.signo,
+                        signal.sender.empty() ? "" : " from " + signal.sender, now.connections, now.keys));
         io.stop();
     });
     io.run();

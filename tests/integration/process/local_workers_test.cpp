@@ -111,8 +111,8 @@ std::string leaves_three_behind(const test::TempDir& dir, const std::string& the
     const auto path = [&](int i) { return dir / std::to_string(i); };
     return "sleep 300 & echo $! > " + path(1) + "; setsid sh -c 'echo $$ > " + path(2) +
            "; exec sleep 300' & (setsid sh -c 'trap \"\" TERM; echo $$ > " + path(3) +
-           "; exec sleep 300' &); while ! [ -s " + path(2) + " ] || ! [ -s " + path(3) +
-           " ]; do sleep 0.01; done; " + then;
+           "; exec sleep 300' &); while ! [ -s " + path(2) + " ] || ! [ -s " + path(3) + " ]; do sleep 0.01; done; " +
+           then;
 }
 
 TEST_P(LocalWorkersIn, AKilledTreeIsGoneHoweverItDetachedItself) {

@@ -58,7 +58,8 @@ TEST(StateCodec, ReadsWhatTorchHasWritten) {
         ASSERT_TRUE(decoded) << vector["name"] << ": " << decoded.error().message;
         ASSERT_TRUE(decoded.value().state);
         EXPECT_EQ(test::json_of(*decoded.value().state), vector["state"]) << vector["name"] << " " << vector["what"];
-        EXPECT_EQ(test::name_of_dialect(decoded.value().dialect), vector["dialect"].get<std::string>()) << vector["name"];
+        EXPECT_EQ(test::name_of_dialect(decoded.value().dialect), vector["dialect"].get<std::string>())
+            << vector["name"];
         EXPECT_EQ(decoded.value().dialect_is_certain, !vector["state"]["last_heartbeats"].empty()) << vector["name"];
         EXPECT_EQ(decoded.value().mixed, "");
         EXPECT_TRUE(decoded.value().unknown.empty());
