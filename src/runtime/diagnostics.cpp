@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/diagnostics.hpp"
 
+#include "runtime/os/whole_io.hpp"
+
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 #include <string>
@@ -43,16 +44,11 @@ std::size_t terminal_width() {
 }
 
 void write_to_stderr(std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t put = ::write(STDERR_FILENO, text.data(), text.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return;
-        text.remove_prefix(static_cast<std::size_t>(put));
-    }
+    write_whole(STDERR_FILENO, text);
 }
 
 /// The store's thread says things too.
-std::recursive_mutex mutex;
+std::mutex mutex;
 bool waiting_is_shown = false;
 
 void take_away_waiting() {

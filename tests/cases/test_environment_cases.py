@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from conftest import one_line
+from harness.ports import free_port
 
 ENV = ("--no-python", "env")
 
@@ -35,7 +36,7 @@ def test_B10_a_value_that_was_never_expanded_is_refused_by_its_variables_name(pl
 
 
 def test_B10_a_switch_is_off_at_zero(place):
-    result = place.run("--master-port", str(_free_port()), *ENV, env={"PET_STANDALONE": "0"})
+    result = place.run("--master-port", str(free_port()), *ENV, env={"PET_STANDALONE": "0"})
     assert _variables(result.stdout)["TORCHELASTIC_RUN_ID"] == "none", result
 
 
@@ -43,12 +44,6 @@ def test_B10_help_lists_the_variables(place):
     text = place.run("--help").stdout
     for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_LOG_DIR"):
         assert name in text
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def test_B11_ranks_of_the_platform_are_replaced(place):

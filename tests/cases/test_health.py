@@ -10,19 +10,14 @@ import urllib.request
 
 import pytest
 from harness import processes
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+from harness.ports import free_port
 
 
 class Watched:
     """A launch with a health file and a health port."""
 
     def __init__(self, place, *words, **fields):
-        self.file, self.port = place.root / "health", _free_port()
+        self.file, self.port = place.root / "health", free_port()
         self.process = place.start(f"--health-file={self.file}", f"--health-port={self.port}", *words,
                                    stdout=open(place.root / "out", "wb"), stderr=open(place.root / "err", "wb"), **fields)
 
@@ -61,7 +56,7 @@ def test_B25_every_phase_has_signs_of_life(place):
 
 @pytest.mark.parametrize("options", [["--rdzv-backend=c10d"], []], ids=["c10d", "static"])
 def test_B25_an_agent_that_waits_for_other_nodes_gives_signs_of_life(place, options):
-    where = f"--rdzv-endpoint=127.0.0.1:{_free_port()}" if options else f"--master-port={_free_port()}"
+    where = f"--rdzv-endpoint=127.0.0.1:{free_port()}" if options else f"--master-port={free_port()}"
     one = Watched(place, "--nnodes=2", *options, where, "--no-python", "true")
     record = one.wait_for("joining")
     assert record["world_size"] == 0
@@ -71,7 +66,7 @@ def test_B25_an_agent_that_waits_for_other_nodes_gives_signs_of_life(place, opti
 
 
 def test_B25_an_agent_in_the_exit_barrier_gives_signs_of_life(place):
-    port = _free_port()
+    port = free_port()
     place.write("w.sh", "#!/bin/sh\nwhile [ $RANK = 1 ] && [ ! -e end ]; do sleep 0.1; done\n")
     one = Watched(place, "--nnodes=2", "--node-rank=0", f"--master-port={port}", "--no-python", "./w.sh")
     other = place.start("--nnodes=2", "--node-rank=1", f"--master-port={port}", "--no-python", "./w.sh")
@@ -103,7 +98,7 @@ def test_a_health_port_that_is_taken_is_a_warning(place):
 
 
 def test_torchs_variable_names_the_health_port_too(place):
-    port = _free_port()
+    port = free_port()
     place.write("ask.py", "import sys, urllib.request\n"
                 f"print(urllib.request.urlopen('http://127.0.0.1:{port}/').status)\n")
     result = place.run("ask.py", env={"TORCHELASTIC_HEALTH_CHECK_PORT": str(port)})

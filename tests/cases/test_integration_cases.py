@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from harness import launchers
+from harness.ports import free_port
 
 TELL = "#!/bin/sh\necho \"$0\"\n"
 
@@ -114,7 +115,7 @@ def test_B20_a_link_named_torchrun_is_a_torchrun(place):
 def test_B24_all_settings_come_from_the_environment(place):
     script = place.script()
     result = place.run(script, env={"PET_NNODES": "1", "PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "2",
-                                    "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": str(_free_port())})
+                                    "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": str(free_port())})
     assert result.code == 0, result
     records = place.records()
     assert sorted(records) == ["0.0", "0.1"]
@@ -126,13 +127,6 @@ def test_B24_a_missing_script_lists_the_variables_that_were_picked_up(place):
     assert result.code == 2, result
     for name in ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"):
         assert name in result.stderr, result
-
-
-def _free_port():
-    import socket
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def test_B102_the_launcher_opens_nothing_of_python_torch_or_a_gpu_library(place):

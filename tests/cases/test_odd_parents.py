@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 
 import pytest
 from harness import processes
+from harness.ports import free_port
 
 UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
@@ -144,13 +144,7 @@ def test_without_a_controlling_terminal_and_from_a_vfork_it_works(place):
 
 
 def test_descriptors_of_the_agent_do_not_reach_the_workers(place):
-    result = place.run("--health-port=" + str(_free_port()), "--max-restarts=1", "-t", "1", "--log-dir=L", "--no-python",
+    result = place.run("--health-port=" + str(free_port()), "--max-restarts=1", "-t", "1", "--log-dir=L", "--no-python",
                        "sh", "-c", "ls /proc/self/fd | wc -l; exit $((1 - TORCHELASTIC_RESTART_COUNT))")
     # 0, 1, 2, and the one by which ls reads.
     assert result.code == 0 and [line.split(":")[1] for line in result.lines] == ["4", "4"], result
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]

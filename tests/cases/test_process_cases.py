@@ -80,10 +80,17 @@ def test_B30_one_failed_rank_ends_the_job_at_once(place, tier):
     _nobody_left(place)
 
 
-def test_B32_nothing_outlives_a_killed_launcher(place, thorough_tier):
-    process = _start(place, "--nproc-per-node=3", "--no-python", _stubborn(place, "echo up > up$RANK; sleep 1000\n"))
-    for rank in range(3):
+def _start_stubborn(place, workers):
+    """A launcher whose workers run, each with all kinds of stubborn descendants."""
+    process = _start(place, f"--nproc-per-node={workers}", "--no-python",
+                     _stubborn(place, "echo up > up$RANK; sleep 1000\n"))
+    for rank in range(workers):
         _file(place, f"up{rank}")
+    return process
+
+
+def test_B32_nothing_outlives_a_killed_launcher(place, thorough_tier):
+    process = _start_stubborn(place, 3)
     process.kill()
     process.wait()
     _nobody_left(place)
@@ -91,18 +98,14 @@ def test_B32_nothing_outlives_a_killed_launcher(place, thorough_tier):
 
 def test_B32_nothing_outlives_the_shell_that_started_the_launcher_and_was_killed_with_it(place, thorough_tier):
     """As `kill -9 -PGID` and a closing container do it."""
-    process = _start(place, "--nproc-per-node=2", "--no-python", _stubborn(place, "echo up > up$RANK; sleep 1000\n"))
-    for rank in range(2):
-        _file(place, f"up{rank}")
+    process = _start_stubborn(place, 2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     _nobody_left(place)
 
 
 def test_B32_killing_by_the_scripts_name_leaves_those_who_tidy_up(place, thorough_tier):
-    process = _start(place, "--nproc-per-node=2", "--no-python", _stubborn(place, "echo up > up$RANK; sleep 1000\n"))
-    for rank in range(2):
-        _file(place, f"up{rank}")
+    process = _start_stubborn(place, 2)
     named = [pid for pid in containment.survivors(place.cookie)
              if re.search(rb"stubborn|cpprun", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())]
     assert process.pid in named and not set(named) & set(_guards(process.pid))

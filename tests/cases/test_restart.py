@@ -2,11 +2,11 @@
 """Restarts of real PyTorch jobs in every single-node mode, and what a thousand restarts leave in the agent."""
 import os
 import pathlib
-import socket
 import time
 
 import pytest
 from harness import processes
+from harness.ports import free_port
 
 GLOO = """
 import os, sys, time
@@ -28,17 +28,11 @@ dist.destroy_process_group()
 """
 
 
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 MODES = {
     "plain": lambda: [],
     "standalone": lambda: ["--standalone"],
-    "static": lambda: [f"--master-port={_free_port()}"],
-    "c10d": lambda: ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{_free_port()}"],
+    "static": lambda: [f"--master-port={free_port()}"],
+    "c10d": lambda: ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{free_port()}"],
     "rank0-store": lambda: ["--worker-store=rank0"],
 }
 

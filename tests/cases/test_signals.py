@@ -5,13 +5,13 @@ import pty
 import re
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
 from harness import processes
+from harness.ports import free_port
 
 # Signs up, and writes down each signal that it hears: name by name in RANK.log. Ends when it finds "end" there.
 WORKER = """
@@ -373,7 +373,7 @@ def test_B48_who_sent_the_signal_is_in_the_line(place, job):
 @pytest.mark.parametrize("backend", ["static", "c10d"])
 def test_B49_a_signal_ends_the_wait_for_other_nodes(place, number, backend):
     err = open(place.root / "err", "w+b")
-    port = _free_port()
+    port = free_port()
     where = ["--master-port", port] if backend == "static" else ["--rdzv-backend=c10d",
                                                                   f"--rdzv-endpoint=127.0.0.1:{port}"]
     process = place.start("--nnodes=2", *where, "--no-python", "true", stderr=err, env={"LOGLEVEL": "INFO"})
@@ -382,12 +382,6 @@ def test_B49_a_signal_ends_the_wait_for_other_nodes(place, number, backend):
     process.send_signal(number)
     assert process.wait(25) == 1, said.read_text()
     assert f"Received {int(number)} death signal, leaving the rendezvous" in said.read_text()
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 # A run that ends by request.

@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import signal
-import socket
 import struct
 import subprocess
 import termios
@@ -13,6 +12,7 @@ import time
 
 import pytest
 from harness import launchers
+from harness.ports import free_port
 
 COLUMNS = 100
 SECONDS_MAX = 40
@@ -50,12 +50,6 @@ def screen():
     made = Screen()
     yield made
     made.close()
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 @pytest.mark.parametrize("options,line", [

@@ -24,10 +24,8 @@ std::string unescaped(const std::string& text) {
 
 /// The path in the line "0::PATH"; one that leaves what we can see ("/../x") is none.
 std::optional<std::string> own_path(std::string_view own) {
-    std::istringstream lines{std::string(own)};
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with("0::/")) continue;
-        std::string path = line.substr(3);
+    for (const auto& [controllers, path] : cgroup_memberships(own)) {
+        if (!controllers.empty() || !path.starts_with('/')) continue;
         if ((path + '/').find("/../") != std::string::npos) return std::nullopt;
         return path == "/" ? std::string() : path;
     }
@@ -35,6 +33,18 @@ std::optional<std::string> own_path(std::string_view own) {
 }
 
 }  // namespace
+
+std::vector<CgroupMembership> cgroup_memberships(std::string_view own) {
+    std::vector<CgroupMembership> found;
+    std::istringstream lines{std::string(own)};
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t first = line.find(':');
+        const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        found.push_back({line.substr(first + 1, second - first - 1), line.substr(second + 1)});
+    }
+    return found;
+}
 
 std::vector<std::string> cgroup_directories(std::string_view own, std::string_view mounts) {
     std::vector<std::string> found;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/devices/probe_cpus.hpp"
 
+#include "core/process/cgroup_path.hpp"
 #include "runtime/devices/system_files.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <sched.h>
-#include <sstream>
 #include <string_view>
 #include <unistd.h>
 
@@ -27,28 +27,10 @@ std::vector<int> affinity_mask() {
     return {};
 }
 
-/// One line of /proc/self/cgroup, "ID:CONTROLLERS:PATH".
-struct Membership {
-    std::string controllers;  ///< empty for cgroup v2
-    std::string path;
-};
-
 /// A path that leaves the part we can see ("/../..") is taken for its root.
 std::string visible_path(std::string path) {
     if (path.empty() || path.front() != '/' || (path + '/').find("/../") != std::string::npos) return "/";
     return path;
-}
-
-std::vector<Membership> memberships(const ProbeRoots& roots) {
-    std::vector<Membership> found;
-    std::istringstream lines(read_small_file(roots.proc + "/self/cgroup").value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-        const std::size_t first = line.find(':');
-        const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-        if (second == std::string::npos) continue;
-        found.push_back({line.substr(first + 1, second - first - 1), visible_path(line.substr(second + 1))});
-    }
-    return found;
 }
 
 /// The directories from `path` below `mount` up to `mount` itself. In a container the path is often the host's and not
@@ -103,15 +85,15 @@ bool holds_cpu_controller(const std::string& controllers) {
 
 void read_quotas(CpuFacts& facts, const ProbeRoots& roots) {
     const std::string mounts = roots.sys + "/fs/cgroup";
-    for (const Membership& membership : memberships(roots)) {
-        if (membership.controllers.empty()) {
+    for (const auto& [controllers, full_path] :
+         cgroup_memberships(read_small_file(roots.proc + "/self/cgroup").value_or(""))) {
+        const std::string path = visible_path(full_path);
+        if (controllers.empty()) {
             for (const char* mount : {"", "/unified"})
-                for (const std::string& directory : up_to_root(mounts + mount, membership.path))
-                    read_v2_quota(facts, directory);
-        } else if (holds_cpu_controller(membership.controllers)) {
-            for (const std::string& mount : {std::string("/cpu"), "/" + membership.controllers})
-                for (const std::string& directory : up_to_root(mounts + mount, membership.path))
-                    read_v1_quota(facts, directory);
+                for (const std::string& directory : up_to_root(mounts + mount, path)) read_v2_quota(facts, directory);
+        } else if (holds_cpu_controller(controllers)) {
+            for (const std::string& mount : {std::string("/cpu"), "/" + controllers})
+                for (const std::string& directory : up_to_root(mounts + mount, path)) read_v1_quota(facts, directory);
         }
     }
 }

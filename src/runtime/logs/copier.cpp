@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "runtime/logs/captured_file.hpp"
+#include "runtime/os/whole_io.hpp"
 
 #include <algorithm>
 #include <array>
@@ -48,19 +49,6 @@ bool disk_is_full(int file) {
     struct statvfs disk {};
     if (::fstatvfs(file, &disk) != 0 || disk.f_blocks == 0) return false;
     return (::geteuid() == 0 ? disk.f_bfree : disk.f_bavail) == 0;
-}
-
-/// 0, or the error that left some of it unwritten.
-int write_whole(int file, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t bytes = ::write(file, text.data(), text.size());
-        if (bytes >= 0) {
-            text.remove_prefix(static_cast<std::size_t>(bytes));
-        } else if (errno != EINTR) {
-            return errno;
-        }
-    }
-    return 0;
 }
 
 std::vector<Console> make_consoles(const TailOptions& options) {
@@ -398,7 +386,7 @@ bool Copier::has_written(const std::vector<std::uint64_t>& targets) const {
 
 void Copier::write_filtered(const Followed& followed) {
     if (filtered_text_.empty()) return;
-    const int error = write_whole(followed.stream.filtered_file->get(), filtered_text_);
+    const int error = write_whole(followed.stream.filtered_file->get(), filtered_text_).error;
     filtered_text_.clear();
     if (error == 0) return;
     const std::string file = followed.stream.stream == Std::err ? "filtered_stderr.log" : "filtered_stdout.log";

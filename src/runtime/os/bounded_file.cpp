@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "runtime/os/unique_fd.hpp"
+#include "runtime/os/whole_io.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -46,16 +47,11 @@ Result<void> write_file(const std::string& path, const std::string& content) {
     std::string fresh = path + ".XXXXXX";
     const UniqueFd fd(::mkostemp(fresh.data(), O_CLOEXEC));
     if (!fd) return from_errno("cannot create", fresh);
-    std::size_t done = 0;
-    while (done < content.size()) {
-        const ssize_t put = ::write(fd.get(), content.data() + done, content.size() - done);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) {
-            const Error error = from_errno("cannot write", fresh);
-            ::unlink(fresh.c_str());
-            return error;
-        }
-        done += static_cast<std::size_t>(put);
+    if (const Written written = write_whole(fd.get(), content); written.error != 0) {
+        errno = written.error;
+        const Error error = from_errno("cannot write", fresh);
+        ::unlink(fresh.c_str());
+        return error;
     }
     if (std::rename(fresh.c_str(), path.c_str()) != 0) {
         const Error error = from_errno("cannot replace", path);

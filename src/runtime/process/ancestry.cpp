@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/process/ancestry.hpp"
 
+#include "core/text/whole_number.hpp"
+#include "runtime/os/whole_io.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <string_view>
 #include <unistd.h>
 
 namespace cpprun {
@@ -21,10 +22,7 @@ std::vector<pid_t> numbers_in(const std::filesystem::path& directory) {
     std::error_code error;
     for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
          entry.increment(error)) {
-        const std::string name = entry->path().filename();
-        pid_t number = 0;
-        const auto [last, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
-        if (failed == std::errc{} && last == name.data() + name.size()) numbers.push_back(number);
+        if (const auto number = whole_number<pid_t>(entry->path().filename().native())) numbers.push_back(*number);
     }
     return numbers;
 }
@@ -33,10 +31,7 @@ std::vector<pid_t> numbers_in(const std::filesystem::path& directory) {
 
 ProcessState process_state(pid_t pid) {
     ProcessState state;
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::stringstream buffer;
-    buffer << file.rdbuf();
-    const std::string text = buffer.str();
+    const std::string text = kernel_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
     // The command name stands in parentheses and may hold anything, parentheses and line breaks included.
     const std::size_t begin = text.find('(');
     const std::size_t end = text.rfind(')');

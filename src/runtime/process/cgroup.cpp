@@ -2,6 +2,7 @@
 #include "runtime/process/cgroup.hpp"
 
 #include "core/process/cgroup_path.hpp"
+#include "runtime/os/whole_io.hpp"
 #include "runtime/process/spawn.hpp"
 
 #include <array>
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -26,13 +26,6 @@ constexpr int names_tried = 16;
 constexpr int rounds_max = 16;
 constexpr int removal_waits = 200;
 constexpr std::chrono::milliseconds removal_wait{2};
-
-std::string whole(const std::string& path) {
-    std::ifstream file(path);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-}
 
 bool write_text(const std::string& path, std::string_view text) {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -139,7 +132,8 @@ bool Cgroup::remove() const {
 
 Result<CgroupTree> CgroupTree::create() {
     Error error = failure("no cgroup of version 2 is mounted where this process's is seen");
-    for (const std::string& path : cgroup_directories(whole("/proc/self/cgroup"), whole("/proc/self/mountinfo"))) {
+    for (const std::string& path : cgroup_directories(kernel_file("/proc/self/cgroup").value_or(""),
+                                                      kernel_file("/proc/self/mountinfo").value_or(""))) {
         Cgroup home(path);
         auto made = make_locked(home);
         if (!made) {

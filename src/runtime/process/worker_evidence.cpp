@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/process/worker_evidence.hpp"
 
+#include "core/process/cgroup_path.hpp"
 #include "core/text/whole_number.hpp"
 #include "runtime/os/unique_fd.hpp"
+#include "runtime/os/whole_io.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +12,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -27,10 +28,8 @@ constexpr int kernel_records_max = 20'000;
 constexpr std::int64_t no_limit = std::int64_t{1} << 60U;
 
 std::optional<std::string> contents(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) return std::nullopt;
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    while (!text.empty() && text.back() == '\n') text.pop_back();
+    std::optional<std::string> text = kernel_file(path);
+    while (text && text->ends_with('\n')) text->pop_back();
     return text;
 }
 
@@ -70,15 +69,9 @@ std::optional<bool> kernel_log_names(pid_t pid) {
 }  // namespace
 
 WorkerEvidence::WorkerEvidence(std::string proc, std::string cgroups) : proc_(std::move(proc)) {
-    std::ifstream file(proc_ + "/self/cgroup");
-    for (std::string line; std::getline(file, line);) {
-        const std::size_t first = line.find(':');
-        const std::size_t second = line.find(':', first + 1);
-        if (first == std::string::npos || second == std::string::npos) continue;
-        const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-        const std::string path = line.substr(second + 1);
-        const bool memory = controllers.find(",memory,") != std::string::npos;
-        if (!memory && (controllers != ",," || !memory_directory_.empty())) continue;
+    for (const auto& [controllers, path] : cgroup_memberships(contents(proc_ + "/self/cgroup").value_or(""))) {
+        const bool memory = ("," + controllers + ",").find(",memory,") != std::string::npos;
+        if (!memory && (!controllers.empty() || !memory_directory_.empty())) continue;
         memory_root_ = memory ? cgroups + "/memory" : cgroups;
         unified_ = !memory;
         memory_directory_ = memory_root_ + (path == "/" ? "" : path);
