@@ -65,9 +65,16 @@ def _file(place, name, seconds=30):
     return processes.wait_until(lambda: path.exists() and path.read_text(), seconds, name)
 
 
+def _command(pid):
+    """A process's name; empty for one that has gone meanwhile."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def _guards(launcher):
-    return [pid for pid in processes.children(launcher)
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "worker-guard"]
+    return [pid for pid in processes.children(launcher) if _command(pid) == "worker-guard"]
 
 
 # --- user cases ---
