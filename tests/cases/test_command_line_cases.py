@@ -92,7 +92,7 @@ def test_B05_nothing_is_appended_to_the_scripts_arguments(place):
 
 
 def test_B05_the_legacy_argument_comes_on_request(place):
-    place.write("show.py", "import sys\nprint(sys.argv[1:])\n")
+    place.write("show.py", "import sys\nsys.stdout.write(f'{sys.argv[1:]}\\n')\n")
     assert place.run("--nproc-per-node=2", "--pass-local-rank", "show.py", "a").lines == [
         "['--local-rank=0', 'a']", "['--local-rank=1', 'a']"]
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/os/whole_io.hpp"
 
+#include "runtime/os/unique_fd.hpp"
+
+#include <array>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace cpprun {
@@ -23,9 +25,18 @@ Written write_whole(int file, std::string_view text) {
 }
 
 std::optional<std::string> kernel_file(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) return std::nullopt;
-    return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    // Not a stream: its iterator throws when the read fails, as it does once the process is gone.
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return std::nullopt;
+    std::string text;
+    std::array<char, 4096> part;
+    for (;;) {
+        const ssize_t got = ::read(file.get(), part.data(), part.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return std::nullopt;
+        if (got == 0) return text;
+        text.append(part.data(), static_cast<std::size_t>(got));
+    }
 }
 
 }  // namespace cpprun

@@ -18,7 +18,8 @@ struct Written {
 /// Writes `text` to the descriptor `file`; goes on after a part, and after an interruption by a signal.
 Written write_whole(int file, std::string_view text);
 
-/// Of a file of the kernel's, such as one in /proc: all that it has. None when it cannot be opened.
+/// Of a file of the kernel's, such as one in /proc: all that it has. None when it cannot be opened or
+/// read, which also happens when the process that it tells of ends meanwhile.
 std::optional<std::string> kernel_file(const std::string& path);
 
 }  // namespace cpprun

@@ -91,7 +91,8 @@ EXECUTED = [
              differs=refused("--no-python.*--module|--module.*--no-python")),
     scenario("run_path_runs_the_file_as_main", "--run-path", "--nproc-per-node", "2", "ran.py", "x", "$local_rank",
              unordered=("stdout",),
-             files={"ran.py": "import os, sys\nprint(os.environ['RANK'], __name__, sys.argv, flush=True)\n"}),
+             files={"ran.py": "import os, sys\nprint('%s %s %s\\n' % (os.environ['RANK'], __name__, "
+                             "sys.argv), end='', flush=True)\n"}),
     scenario("run_path_wins_over_no_python_and_module", "--run-path", "--no-python", "-m", "ran.py",
              files={"ran.py": "print(__name__)\n"}),
 ]

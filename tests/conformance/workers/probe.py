@@ -63,7 +63,9 @@ with open(path + ".part", "w") as file:
     json.dump(record, file)
 os.rename(path + ".part", path + ".json")
 
-print("argv", *[ascii(word) for word in sys.argv[1:]], flush=True)
+# In one write: with -u print() writes word by word, and the workers share one pipe.
+sys.stdout.write(" ".join(["argv", *[ascii(word) for word in sys.argv[1:]]]) + "\n")
+sys.stdout.flush()
 what, _, number = environment.get("PROBE_DO", "").partition(" ")
 if what == "exit":
     sys.exit(int(number))
