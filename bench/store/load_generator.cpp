@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One client process for all servers: one thread, one request in flight on each connection. Arguments:
 //   PORT SERVER_PID MODE CONNECTIONS SECONDS
-// Modes: get set add check wait_set pipeline multi_get big storm million. Prints one line of JSON. "shape MODE" prints
-// what the floor server needs to know instead.
+// Modes: get set add check wait_set wait_set_delete pipeline multi_get big storm million. Prints one line of JSON.
+// "shape MODE" prints what the floor server needs to know instead.
 #include "core/store/messages.hpp"
 #include "core/store/wire_codec.hpp"
 
@@ -78,11 +78,17 @@ Exchange exchange_of(const std::string& mode, std::size_t connection) {
     if (mode == "set") return {"", set + encoded({.operation = Op::ping, .nonce = 1}), 4};
     if (mode == "add") return {"", encoded({.operation = Op::add, .key = key, .number = 1}), 8};
     if (mode == "check") return {set, encoded({.operation = Op::check, .keys = {&view, 1}}), 1};
-    if (mode == "wait_set") {
+    if (mode == "wait_set_delete") {
         return {
             "",
             encoded({.operation = Op::wait, .keys = {&view, 1}}) + set + encoded({.operation = Op::remove, .key = key}),
             1 + 8};
+    }
+    // What a waiter sends; its partner sends what set_for_waiter tells.
+    if (mode == "wait_set") {
+        return {"",
+                encoded({.operation = Op::remove, .key = key}) + encoded({.operation = Op::wait, .keys = {&view, 1}}),
+                8};
     }
     if (mode == "pipeline") {
         std::string many;
@@ -96,6 +102,10 @@ Exchange exchange_of(const std::string& mode, std::size_t connection) {
     }
     std::cerr << "no mode " << mode << std::endl;
     std::exit(2);
+}
+
+std::string set_for_waiter(std::size_t connection) {
+    return encoded({.operation = Op::set, .key = key_of(connection), .value = std::string(value_bytes, 'v')});
 }
 
 struct Connection {
@@ -224,6 +234,9 @@ int rounds(std::uint16_t port, const std::string& server, const std::string& mod
     Epoll epoll;
     std::vector<Connection> connections(count);
     std::size_t operations_each = 1;
+    // Then every second connection only sets what the one before it waits for, once it surely waits.
+    const bool pairs = mode == "wait_set";
+    const std::size_t stride = pairs ? 2 : 1;
     for (std::size_t i = 0; i < count; ++i) {
         Exchange exchange = exchange_of(mode, i);
         Connection& connection = connections[i];
@@ -234,14 +247,15 @@ int rounds(std::uint16_t port, const std::string& server, const std::string& mod
         connection.request = std::move(exchange.request);
         connection.reply = exchange.reply;
         operations_each = exchange.operations;
+        if (pairs && i % 2 == 1) connection.request = set_for_waiter(i - 1);
         epoll.add(connection.fd, i);
     }
     std::vector<double> latencies;
     latencies.reserve(1 << 22);
     std::size_t done = 0;
-    for (Connection& connection : connections) {
-        connection.sent = Clock::now();
-        send_all(connection.fd, connection.request);
+    for (std::size_t i = 0; i < count; i += stride) {
+        connections[i].sent = Clock::now();
+        send_all(connections[i].fd, connections[i].request);
     }
     const auto warm =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(duration / 5));
@@ -262,6 +276,11 @@ int rounds(std::uint16_t port, const std::string& server, const std::string& mod
             Connection& connection = connections[index];
             connection.got += receive_some(connection.fd);
             if (connection.got < connection.reply) return;
+            if (pairs && connection.got == connection.reply) {  // the wait behind it has been read
+                const Connection& partner = connections[index + 1];
+                send_all(partner.fd, partner.request);
+                return;
+            }
             connection.got = 0;
             ++done;
             const auto then = Clock::now();
@@ -368,6 +387,11 @@ int shape(const std::string& mode) {
     }
     const Exchange exchange = exchange_of(mode, 0);
     if (mode == "big") std::cout << "release ";
+    if (mode == "wait_set") {
+        std::cout << "pairs " << greeting().size() << ":4 " << exchange.request.size() << ":" << exchange.reply << " "
+                  << set_for_waiter(0).size() << ":1" << std::endl;
+        return 0;
+    }
     std::cout << greeting().size() << ":4 ";
     if (!exchange.prepare.empty()) std::cout << exchange.prepare.size() << ":0 ";
     std::cout << exchange.request.size() << ":" << exchange.reply << std::endl;
