@@ -614,8 +614,8 @@ constexpr std::array<OptionSpec, option_count> table{{
      .accepted = "a duration such as 10, 30s or 1500ms, at least one second and at most one hour",
      .group = rendezvous,
      .extension = true,
-     .help = "How long a node may be silent under c10d before the others go on without it. It stops its own workers "
-             "after 60 % of that. That of the node that hosts the store counts."},
+     .help = "How long a node may be silent before it counts as lost. Under c10d it stops its own workers after 60 % "
+             "of that. That of the node that hosts the store counts."},
     {.id = OptionId::exit_barrier_timeout,
      .dashed = "--exit-barrier-timeout",
      .underscored = "--exit_barrier_timeout",

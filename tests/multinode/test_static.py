@@ -81,6 +81,31 @@ def test_a_node_that_replaces_a_dead_one_takes_its_rank(network, job, kinds):
     assert job.wait() == [0, 0], job.agents
 
 
+@pytest.mark.parametrize("end", ["power", "cut", "unplug"])
+def test_B81_a_static_node_that_falls_silent_is_lost(network, job, end):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], "--silent-after=3")
+    {"power": hosts[1].lose_power, "cut": hosts[1].cut, "unplug": hosts[1].unplug}[end]()
+    assert agents[0].wait(20) == 1, agents[0]  # not after the kernel's two minutes
+    assert "Lost node 1 (node2" in agents[0].stderr, agents[0]
+    assert not workers[0].running
+    if end != "power":
+        assert agents[1].wait(30) == 1 and "node 0 is lost" in agents[1].stderr, agents[1]
+        assert not workers[1].running
+
+
+def test_a_node_that_replaces_a_silent_one_takes_its_rank(network, job):
+    hosts, agents, workers = start(job, network, ["cpprun", "cpprun"], "--silent-after=3", "--max-restarts=1")
+    hosts[1].lose_power()
+    job.agents.remove(agents[1])
+    third = network.add_host("node3")
+    wait_until_ended(workers[:1], 20)
+    job.static("cpprun", third, 1, "--silent-after=3", "--max-restarts=1")
+    (worker,) = job.wait_for_workers(third)
+    assert (worker.rank, worker.world) == (1, 2)
+    job.finish()
+    assert job.wait() == [0, 0], job.agents
+
+
 def test_B85_two_living_nodes_of_one_rank_are_refused(network, job):
     hosts, agents, workers = start(job, network, ["cpprun", "cpprun"])
     third = network.add_host("node3")

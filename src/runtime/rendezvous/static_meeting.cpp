@@ -139,6 +139,7 @@ void StaticMeeting::ready() {
 StaticMeeting::Async<void> StaticMeeting::open() {
     if (rank() == 0) {
         ListenSpec spec = agents_listen_spec();
+        spec.observed_silence = rendezvous().silent_after;
         spec.observer = [this](const StoreEvent& event) { observe(event); };
         const Result<void> hosting = host_store(std::move(spec));
         if (!hosting) co_return hosting.error();

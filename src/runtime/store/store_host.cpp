@@ -38,6 +38,7 @@ Result<StoreServerSettings> settings_of(const ListenSpec& spec) {
     settings.limits.memory_bytes = spec.memory_bytes_max != 0 ? spec.memory_bytes_max : default_memory_max();
     settings.connections_max = spec.connections_max != 0 ? spec.connections_max : default_connections_max();
     settings.handshake_timeout = spec.handshake_timeout;
+    settings.observed_silence = spec.observed_silence;
     settings.rules = {.agent_prefixes = spec.agent_prefixes,
                       .observed_prefixes = spec.observed_prefixes,
                       .ephemeral_prefixes = spec.ephemeral_prefixes,

@@ -47,6 +47,10 @@ struct ListenSpec {
     /// keys.
     StoreObserver observer;
     std::vector<std::string> observed_prefixes;
+    /// A connection that made such a write ends when its peer's machine has answered nothing for so long, be it that it
+    /// is dead, stands still or is cut off; 0: after the two and a half minutes of every connection. The kernel asks,
+    /// so a stopped process on a living machine is none of these.
+    std::chrono::milliseconds observed_silence{0};
     /// A key with one of these prefixes vanishes when the connection ends that wrote it last, before the observer hears
     /// of that end. Written by this process, it stays.
     std::vector<std::string> ephemeral_prefixes;

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <climits>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -95,6 +97,7 @@ struct StoreLoop::Connection {
     std::uint32_t wanted = 0;
     bool doomed = false;
     bool paused = false;
+    bool watched_closely = false;
     std::size_t accounted = 0;
     SocketAddress peer;
     std::unique_ptr<Pending> pending;
@@ -436,10 +439,26 @@ void StoreLoop::after_serving(Connection& connection, StoreSession::Status statu
     if (!reply_.empty()) flush(connection);
     if (status == StoreSession::Status::rejected) return drop(connection, connection.session.fault());
     if (connection.doomed) return;
+    if (connection.session.client().observed && !connection.watched_closely) watch_closely(connection);
     connection.paused = status == StoreSession::Status::paused;
     // Also after a pause with nothing left to send: the others get their turn first.
     want(connection, connection.pending || connection.paused ? EPOLLOUT : EPOLLIN);
     account(connection);
+}
+
+// The last setting decides when it is over, also for what was sent and is not acknowledged; the others let the kernel
+// ask often enough.
+void StoreLoop::watch_closely(Connection& connection) {
+    connection.watched_closely = true;
+    const auto bound = static_cast<int>(shared_.settings.observed_silence.count());
+    if (bound <= 0) return;
+    const auto set = [&](int option, int value) {
+        setsockopt(connection.socket.get(), IPPROTO_TCP, option, &value, sizeof value);
+    };
+    constexpr int ms_per_second = 1000;
+    set(TCP_KEEPIDLE, std::max(1, bound * 2 / 5 / ms_per_second));
+    set(TCP_KEEPINTVL, std::max(1, bound / 5 / ms_per_second));
+    set(TCP_USER_TIMEOUT, bound);
 }
 
 void StoreLoop::flush(Connection& connection) {

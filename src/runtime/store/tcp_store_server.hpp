@@ -29,6 +29,7 @@ struct StoreServerSettings {
     std::vector<Cidr> allowed;  ///< empty: everybody; else only these, and this machine itself
     std::chrono::milliseconds handshake_timeout{120'000};
     std::size_t connections_max = 0;
+    std::chrono::milliseconds observed_silence{0};  ///< see ListenSpec
     StoreRules rules;
 };
 
@@ -105,6 +106,7 @@ class StoreLoop {
     void handle_event(std::uint64_t tag, std::uint32_t events);
     void handle_commands();
     void stand_still(Keep keep);
+    void watch_closely(Connection& connection);
     void accept_some(int listener);
     bool take(int listener);
     void out_of_descriptors(int listener, int error);
