@@ -145,6 +145,8 @@ def test_B77_B85_a_lonely_node_says_whom_it_waits_for_and_what_was_missing(netwo
     agent.wait_for_line("1 of 2|waiting for node rank 1", 15)
     assert agent.wait(30) == 1
     assert re.search("node rank 1|1 of (at least )?2", agent.stderr.partition("error: ")[2]), agent
+    waiting = [line for line in agent.stderr.splitlines() if re.search("waiting for node|1 of (at least )?2", line)]
+    assert len(waiting) == 2 and not any(" 0 s" in line for line in waiting), agent  # one word, and the error
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])

@@ -328,7 +328,7 @@ awaitable<void> C10dMeeting::mend_links() {
     const auto deadline = Clock::now() + std::max(mend_time, rendezvous().lost_after);
     Error problem;
     while (!ended() && Clock::now() < deadline) {
-        const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+        const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
         auto opened = co_await open_links(std::max(milliseconds(1), std::min(left, lost_agent_grace)));
         if (ended()) co_return;
         if (opened) opened = co_await introduce();
@@ -1075,8 +1075,12 @@ awaitable<void> C10dMeeting::show_progress() {
                                   ? std::to_string(rendezvous().min_nodes)
                                   : fmt::format("{} to {}", rendezvous().min_nodes, rendezvous().max_nodes),
                               terminal_safe(fmt::format("{}", fmt::join(progress.nodes, ", "))));
-        if (progress.last_call) text += fmt::format("; last call ends in {} s", progress.last_call->count() / 1000);
-        if (progress.gives_up_in) text += fmt::format("; gives up in {} s", progress.gives_up_in->count() / 1000);
+        if (progress.last_call)
+            text += fmt::format("; last call ends in {} s",
+                                std::chrono::ceil<std::chrono::seconds>(*progress.last_call).count());
+        if (progress.gives_up_in)
+            text += fmt::format("; gives up in {} s",
+                                std::chrono::ceil<std::chrono::seconds>(*progress.gives_up_in).count());
         log_waiting(text);
     }
 }

@@ -173,7 +173,7 @@ StoreMeeting::Async<std::shared_ptr<StoreLink>> StoreMeeting::open_link(Millisec
         // A wrong name does not get right by waiting, though it may yet be announced.
         const bool at_once = problem.find("does not resolve") != std::string::npos;
         if (ended() || !patience->time_to_speak(at_once)) return;
-        const auto left = std::chrono::duration_cast<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
+        const auto left = std::chrono::ceil<std::chrono::seconds>(connect_timeout - (Clock::now() - begin));
         const std::string why = why_not_host();
         log_waiting(fmt::format("waiting for the store at {}:{} ({}{}); {} s left", rendezvous().host,
                                 rendezvous().port.value_or(0), problem,
@@ -246,7 +246,7 @@ StoreMeeting::Async<std::vector<int>> StoreMeeting::wait_for_all(
     const auto deadline = Clock::now() + timeout;
     Milliseconds slice = first_word;
     for (;;) {
-        const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+        const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
         const auto waited = co_await link->wait(keys, std::clamp(left, Milliseconds(0), slice));
         if (waited) co_return std::vector<int>{};
         if (waited.error().kind != StoreFailure::Kind::timeout) co_return as_error(waited.error());
@@ -259,7 +259,7 @@ StoreMeeting::Async<std::vector<int>> StoreMeeting::wait_for_all(
         if (missing.empty()) co_return missing;
         if (Clock::now() >= deadline) co_return missing;
         if (ended()) co_return failure("the run has ended");
-        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
+        const auto seconds = std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now());
         log_waiting(fmt::format("{}; {} s left", waiting_for(missing), seconds.count()));
         slice = keys.size() > asked_one_by_one_max ? next_words : waiting_pace();
     }
@@ -356,7 +356,7 @@ StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
     auto deadline = timeout == Milliseconds::max() ? Clock::time_point::max() : Clock::now() + timeout;
     Milliseconds slice = first_word;
     for (;;) {
-        const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+        const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
         const auto waited = co_await link->wait(last, std::clamp(left, Milliseconds(0), slice));
         if (waited) co_return true;
         if (waited.error().kind != StoreFailure::Kind::timeout) co_return as_error(waited.error());
@@ -387,7 +387,7 @@ StoreMeeting::Async<bool> StoreMeeting::pass_exit_barrier(
                                group_world_size);
         }
         if (deadline != Clock::time_point::max()) {
-            const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
+            const auto seconds = std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now());
             text += fmt::format("; {} s left", seconds.count());
         }
         log_waiting(text);
