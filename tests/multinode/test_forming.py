@@ -259,6 +259,20 @@ def test_B69_two_runs_on_one_endpoint_do_not_harm_each_other(network, job, tmp_p
         assert second.wait() == 0, second
 
 
+def test_B69_a_torchrun_agent_of_another_run_is_told_of(network, job, tmp_path):
+    host = network.add_host("node1")
+    other = type(job)(network, tmp_path / "job2")
+    first = job.c10d("cpprun", host, nodes="1:2", run_id="one")
+    job.wait_for_workers(host)
+    second = other.c10d("torchrun", host, nodes="1:2", run_id="two")
+    other.wait_for_workers(host)
+    first.wait_for_line("the run 'two' uses this run's store", 5)
+    other.finish()
+    assert second.wait() == 0, second
+    job.finish()
+    assert first.wait() == 0 and first.stderr.count("'two'") == 1, first
+
+
 @pytest.mark.parametrize("seconds", [20, -20, 8])
 def test_a_clock_that_is_wrong_does_not_split_the_job(network, job, seconds):
     hosts = network.add_hosts("node1", "node2")

@@ -207,14 +207,28 @@ C10dMeeting::Async<void> C10dMeeting::open() {
         fmt::format("this node is {}the host because {}", choice_.is_host ? "" : "not ", choice_.reason));
     if (choice_.is_host) {
         ListenSpec spec = agents_listen_spec();
-        spec.observed_prefixes.push_back("/" + state_key());
+        spec.observed_prefixes.push_back(std::string("/") + state_prefix);
         spec.initial_values.emplace_back("/" + state_key(), no_state_yet);
         desk_ =
             std::make_unique<HostDesk>(executor(),
                                        HostDeskSettings{live_prefix(), own_prefix() + "to/", state_key(),
                                                         rendezvous().lost_after, rendezvous().silent_after},
                                        [this](std::vector<MembershipEvent> events) { feed_all(std::move(events)); });
-        spec.observer = [desk = desk_.get()](const StoreEvent& event) { desk->observe(event); };
+        spec.observer = [this, own = "/" + state_key()](const StoreEvent& event) {
+            const bool written = event.kind == StoreEvent::Kind::value_written;
+            if (!written || !event.key.substr(1).starts_with(state_prefix) || event.key == own) {
+                desk_->observe(event);
+            } else if (!event.key.starts_with(own) && !other_run_told_.test_and_set()) {
+                const std::string run(event.key.substr(1 + std::string_view(state_prefix).size(), 200));
+                boost::asio::post(executor(), [run] {
+                    log(LogLevel::warning,
+                        fmt::format("the run '{}' uses this run's store, and loses it when this run ends: give each "
+                                    "run a port of its own in --rdzv-endpoint",
+                                    terminal_safe(run)),
+                        true);
+                });
+            }
+        };
         const Result<void> hosting = host_store(std::move(spec));
         if (hosting) {
             desk_->start(*hosted());

@@ -8,6 +8,7 @@
 #include "runtime/rendezvous/host_desk.hpp"
 #include "runtime/rendezvous/store_meeting.hpp"
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -86,7 +87,8 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> mend_links();
     void tell_of_change();
 
-    std::string state_key() const { return "torch.rendezvous." + rendezvous().run_id; }
+    static constexpr const char* state_prefix = "torch.rendezvous.";
+    std::string state_key() const { return state_prefix + rendezvous().run_id; }
     std::string round_prefix(std::int64_t round) const { return state_key() + "." + std::to_string(round) + "/"; }
     std::string live_prefix() const { return "cpprun/live/" + rendezvous().run_id + "/"; }
     Milliseconds seconds_of(const char* key, int otherwise) const;
@@ -118,6 +120,7 @@ class C10dMeeting final : public StoreMeeting {
     JoinProgress led_progress_;
     std::chrono::steady_clock::time_point last_sign_of_life_;  ///< that the host has confirmed
     bool fenced_ = false;
+    std::atomic_flag other_run_told_;
     std::unique_ptr<HostDesk> desk_;  ///< of a host
 
     /// A round whose keys are still in the hosted store.
