@@ -26,6 +26,7 @@ def _text_rules(seen):
     return rules + [
         (root, "<ROOT>"),
         (r"(?<![\w.])(/[\w.+-]+)*/bin/python3?(\.\d+)?(?![\w./-])", "<PYTHON>"),
+        (r'(entry_point\\*": \\*")python3?(\.\d+)?(?=\\*")', r"\1<PYTHON>"),  # torchrun's first line may name either
         (r"(?<![\w.])(/[\w.+-]+)*/(lib/python3\.\d+/site-packages|lib/python3\.\d+)/", "<LIB>/"),
         (rf"\b{UUID}_[a-z0-9_]{{8}}(?![a-z0-9_])", "<UUID>_<RANDOM>"),
         (UUID, "<UUID>"),

@@ -36,7 +36,7 @@ class Place:
         for worker in WORKERS.glob("*.py"):
             shutil.copy(worker, self.cwd / worker.name)
         self._executable("e", f"#!{launchers.python_with_torch()}\n" + (WORKERS / "probe.py").read_text())
-        self._executable("w.sh", "#!/bin/sh\nprintf '[%s]' \"$0\" \"$@\"; echo\n")
+        self._executable("w.sh", "#!/bin/sh\nprintf '%s\\n' \"$(printf '[%s]' \"$0\" \"$@\")\"\n")
         for name, text in scenario.files.items():
             path = self.cwd / name
             path.parent.mkdir(parents=True, exist_ok=True)

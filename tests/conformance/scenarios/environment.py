@@ -76,7 +76,7 @@ SCENARIOS = [
     no_python("affinity_is_inherited", "./e", wrapper=("taskset", "-c", "0")),
     no_python("limits_are_inherited", "./e", wrapper=keep("ulimit -n 333")),
     scenario("workers_share_standard_input", "--nproc-per-node", "2", "--no-python", "sh", "-c", "read a; echo $$a",
-             stdin=b"L1\nL2\n"),
+             stdin=b"L1\nL2\n", unordered=("stdout",)),
     scenario("a_busy_master_port_is_an_error", "--master-port", "@BUSY@", "w.py",
              differs=(Differs("own-words-for-failures", {"stderr": "(?i)<BUSY>.*in use"}),)),
     no_python("info_shows_the_launch", "true", env={"LOGLEVEL": "INFO"},

@@ -6,6 +6,34 @@ from scenario import Differs, scenario
 
 OWN = {"TORCHELASTIC_ERROR_FILE": "own.json"}
 
+# Rank 0 ends first, then rank 1, whose error is the older one; with its own code also when it is told to stop meanwhile.
+OLDER_ERROR = """import os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+rank, file = int(os.environ["RANK"]), pathlib.Path(os.environ["TORCHELASTIC_ERROR_FILE"])
+zero, one = (file.parent.parent / name / "error.json" for name in "01")
+limit = time.monotonic() + 20
+def wait_until(holds):
+    while not holds() and time.monotonic() < limit:
+        time.sleep(0.01)
+def has_ended(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+if rank == 0:
+    wait_until(one.exists)
+    file.with_suffix(".pid").write_text(str(os.getpid()))
+text = '{"message": "of rank %d", "timestamp": %d}' % (rank, 200 - rank)
+file.with_suffix(".part").write_text(text)
+file.with_suffix(".part").rename(file)
+if rank == 1:
+    wait_until(zero.exists)
+    pid = int(zero.with_suffix(".pid").read_text())
+    zero.with_suffix(".pid").unlink()
+    wait_until(lambda: has_ended(pid))
+sys.exit(5)
+"""
+
 
 def broken(name, text):
     """An error file that torchrun cannot read: it gives up without a table."""
@@ -38,9 +66,7 @@ SCENARIOS = [
     scenario("an_error_file_of_a_successful_worker_is_ignored", "leave_error.py",
              '{"message":"plain text","timestamp":"10"}', "0", env=OWN),
     scenario("a_siblings_older_error_is_the_root_cause", "--nproc-per-node", "2", "both.py", env=OWN,
-             files={"both.py": "import os, sys, time\nrank = int(os.environ['RANK'])\n"
-                    "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write("
-                    "'{\"message\": \"of rank %d\", \"timestamp\": %d}' % (rank, 200 - rank))\nsys.exit(5)\n"}),
+             files={"both.py": OLDER_ERROR}),
     broken("an_error_file_with_half_a_json", '{"mess'),
     broken("an_empty_error_file", ""),
     broken("an_error_file_with_a_list", "[1,2]"),
