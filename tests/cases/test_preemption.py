@@ -10,7 +10,8 @@ from harness import processes
 # parent, as one to the process group does not, and take the worker's loop with them; so the signal goes to the worker
 # alone. A forwarded SIGUSR1 finds the worker's handler in them, which does nothing there.
 TRAINER = """
-import os, signal, sys, time
+import faulthandler, os, signal, sys, time
+faulthandler.dump_traceback_later(200)
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -57,7 +58,11 @@ def saves(place):
         for path in [*place.cwd.glob("save.*"), *place.cwd.glob("up.*"), *place.cwd.glob("enough")]:
             path.unlink()
         process = place.start("--nproc-per-node=2", "--omp-threads=1", "--shutdown-timeout=120", *words)
-        processes.wait_until(lambda: len(list(place.cwd.glob("up.*"))) == 2 or process.poll() is not None, 120, "steps")
+        try:
+            processes.wait_until(lambda: len(list(place.cwd.glob("up.*"))) == 2 or process.poll() is not None, 240, "steps")
+        except TimeoutError:
+            process.kill()  # its workers die with it, and their stacks are in what they wrote
+            pytest.fail(f"no steps after 240 s:\n{process.communicate(timeout=60)}")
         return process
 
     def complete():
@@ -83,7 +88,7 @@ def test_a_save_on_a_forwarded_signal_leaves_the_run_alone(place, saves, long_or
     for _ in range(long_or(100, 5)):
         process = saves("--forward-signals=USR1", "train.py", "stay", "2")
         process.send_signal(signal.SIGUSR1)
-        processes.wait_until(lambda: len(list(place.cwd.glob("save.[01]"))) == 2 or process.poll() is not None, 120,
+        processes.wait_until(lambda: len(list(place.cwd.glob("save.[01]"))) == 2 or process.poll() is not None, 240,
                              "the saves")
         (place.cwd / "enough").touch()
         _, err = process.communicate(timeout=180)
