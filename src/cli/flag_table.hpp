@@ -80,6 +80,8 @@ enum class OptionId : std::size_t {
     containment,
     kill_descendants,
     stop_signal_to,
+    no_forward,
+    no_task_warning,
     print_config,
     version,
 };

@@ -144,6 +144,7 @@ struct StopConfig {
     std::optional<ContainmentTier> containment;  ///< none: the best that the machine offers
     KillDescendants kill_descendants = KillDescendants::by_exit_code;
     StopTarget stop_signal_to = StopTarget::group;
+    bool no_forward = false;                 ///< signals are not passed on: their sender tells the workers itself
     std::vector<int> forward_signals;        ///< --forward-signals: passed on to the workers, and nothing else
     std::optional<int> requeue_exit_code;    ///< of a run that a handled signal ended
     std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null
