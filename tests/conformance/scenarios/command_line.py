@@ -48,7 +48,7 @@ AFTER_SCRIPT = [
               "$local_rank2", "${local_rank}2", "$", "${", "$$local_rank", "$$$local_rank", "${x}", "${local_rank",
               "$local_rank\u00e9"),
     scenario("macros_are_replaced_for_each_rank", "--nproc-per-node", "2", "--no-python", "./w.sh", "$local_rank",
-             shows=("omp-one-line",)),
+             unordered=("stdout",), shows=("omp-one-line",)),
     scenario("macros_are_replaced_in_the_script_name", "w${local_rank}.py", "a", files={"w0.py": "print('w0')\n"}),
 ]
 

@@ -38,9 +38,16 @@ SCENARIOS = [
     scenario("an_error_file_of_a_successful_worker_is_ignored", "leave_error.py",
              '{"message":"plain text","timestamp":"10"}', "0", env=OWN),
     scenario("a_siblings_older_error_is_the_root_cause", "--nproc-per-node", "2", "both.py", env=OWN,
-             files={"both.py": "import os, sys, time\nrank = int(os.environ['RANK'])\n"
+             # Rank 1 ends when rank 0 has ended.
+             files={"both.py": "import os, signal, sys, time\nrank = int(os.environ['RANK'])\n"
+                    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\npath = os.environ['PROBE_DIR'] + '/rank0'\n"
+                    "if rank == 0:\n    open(path + '.new', 'w').write(str(os.getpid()))\n"
+                    "    os.rename(path + '.new', path)\n"
+                    "def waits():\n"
+                    "    try:\n        return open(f'/proc/{open(path).read()}/stat').read().rsplit(')')[1].split()[0] not in 'ZX'\n"
+                    "    except OSError:\n        return not os.path.exists(path)\n"
                     "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write("
-                    "'{\"message\": \"of rank %d\", \"timestamp\": %d}' % (rank, 200 - rank))\nsys.exit(5)\n"}),
+                    "'{\"message\": \"of rank %d\", \"timestamp\": %d}' % (rank, 200 - rank))\nwhile rank and waits(): time.sleep(0.001)\nsys.exit(5)\n"}),
     broken("an_error_file_with_half_a_json", '{"mess'),
     broken("an_empty_error_file", ""),
     broken("an_error_file_with_a_list", "[1,2]"),
