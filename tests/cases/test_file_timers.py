@@ -77,8 +77,9 @@ sys.exit(0 if child.wait() == -9 else 1)
 def test_a_timer_that_outlives_a_good_worker_harms_nobody(place):
     place.write("w.py", "import os, time\nfrom torch.distributed.elastic.timer import FileTimerClient\n"
                         "if os.environ['RANK'] == '0':\n"
-                        "    FileTimerClient(os.environ['TORCHELASTIC_TIMER_FILE']).acquire('left', time.time() + 0.5)\n"
-                        "else:\n    time.sleep(3)\n")
+                        "    FileTimerClient(os.environ['TORCHELASTIC_TIMER_FILE']).acquire('left', time.time() + 5)\n"
+                        "    open('left', 'w').close()\n    os._exit(0)\n"
+                        "while not os.path.exists('left'): time.sleep(0.1)\ntime.sleep(6)\n")
     result = place.run("--nproc-per-node=2", "--omp-threads=1", "w.py", env=TIMERS)
     assert result.code == 0 and "file timer" not in result.stderr, result
     assert not list(place.tmp.glob("watchdog_timer_*"))
