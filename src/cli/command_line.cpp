@@ -6,7 +6,7 @@
 #include "cli/config_json.hpp"
 #include "cli/option_app.hpp"
 #include "cli/pet_environment.hpp"
-#include "cli/python_number.hpp"
+#include "core/text/python_number.hpp"
 #include "cli/python_repr.hpp"
 
 #include <cpprun/version.hpp>

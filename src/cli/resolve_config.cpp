@@ -6,7 +6,7 @@
 #include "cli/duration.hpp"
 #include "cli/network_address.hpp"
 #include "cli/pet_environment.hpp"
-#include "cli/python_number.hpp"
+#include "core/text/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/resolve_rendezvous.hpp"
 #include "cli/resolve_restarts.hpp"

@@ -3,7 +3,7 @@
 
 #include "cli/duration.hpp"
 #include "cli/endpoint.hpp"
-#include "cli/python_number.hpp"
+#include "core/text/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/rdzv_conf.hpp"
 #include "cli/wrong_value.hpp"

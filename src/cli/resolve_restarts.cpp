@@ -2,7 +2,7 @@
 #include "cli/resolve_restarts.hpp"
 
 #include "cli/duration.hpp"
-#include "cli/python_number.hpp"
+#include "core/text/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/split_list.hpp"
 #include "cli/wrong_value.hpp"

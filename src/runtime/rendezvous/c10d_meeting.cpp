@@ -2,6 +2,7 @@
 #include "runtime/rendezvous/c10d_meeting.hpp"
 
 #include "core/agent/restart_policy.hpp"
+#include "core/rendezvous/conf_values.hpp"
 #include "core/report/failure_summary.hpp"
 #include "core/text/json_fields.hpp"
 #include "core/text/terminal_safe.hpp"
@@ -46,6 +47,7 @@ constexpr int guard_part = 90;
 constexpr int lease_looked_at_part = 5;
 constexpr seconds progress_told_every{3};
 constexpr std::size_t rounds_kept = 3;
+constexpr std::chrono::hours keep_alive_max{24 * 365};  // of all attempts together, so that sums stay in bounds
 
 std::uint64_t random_seed() {
     std::random_device device;
@@ -75,27 +77,17 @@ seconds clock_shift(const Environment& environment) {
     return seconds(found == environment.end() ? 0 : whole_number(found->second).value_or(0));
 }
 
-milliseconds conf_seconds(const RendezvousConfig& config, const char* key, int otherwise) {
-    const auto found = config.conf.find(key);
-    if (found == config.conf.end()) return seconds(otherwise);
-    char* end = nullptr;
-    const double value = std::strtod(found->second.c_str(), &end);
-    if (end == found->second.c_str()) return seconds(otherwise);
-    return milliseconds(static_cast<std::int64_t>(value * 1000));
-}
-
 MembershipSettings settings_of(const RendezvousConfig& config) {
     MembershipSettings settings;
     settings.limits.min_nodes = config.min_nodes;
     settings.limits.max_nodes = config.max_nodes;
-    settings.limits.last_call = conf_seconds(config, "last_call_timeout", 30);
+    settings.limits.last_call = conf_seconds(config.conf, "last_call_timeout", seconds(30));
     settings.limits.rank_order = config.rank_order;
-    settings.join_timeout = conf_seconds(config, "join_timeout", 600);
-    settings.keep_alive_interval = std::max(milliseconds(100), conf_seconds(config, "keep_alive_interval", 5));
-    const auto attempts = config.conf.find("keep_alive_max_attempt");
-    if (attempts != config.conf.end())
-        settings.keep_alive_attempts =
-            static_cast<int>(std::max<std::int64_t>(1, whole_number(attempts->second).value_or(3)));
+    settings.join_timeout = conf_seconds(config.conf, "join_timeout", seconds(600));
+    settings.keep_alive_interval = std::clamp<milliseconds>(
+        conf_seconds(config.conf, "keep_alive_interval", seconds(5)), milliseconds(100), keep_alive_max);
+    settings.keep_alive_attempts = static_cast<int>(std::min<std::int64_t>(
+        conf_count(config.conf, "keep_alive_max_attempt", 3), keep_alive_max / settings.keep_alive_interval));
     settings.fence_after = settings.keep_alive_interval * settings.keep_alive_attempts * 2 / 3;
     settings.seed = random_seed();
     return settings;
@@ -1048,7 +1040,7 @@ Clock::time_point C10dMeeting::lease_of_state() const {
 }
 
 C10dMeeting::Milliseconds C10dMeeting::seconds_of(const char* key, int otherwise) const {
-    return conf_seconds(rendezvous(), key, otherwise);
+    return conf_seconds(rendezvous().conf, key, seconds(otherwise));
 }
 
 awaitable<void> C10dMeeting::show_progress() {
