@@ -143,6 +143,7 @@ Json restart_json(const RestartConfig& config) {
             {"window_restarts", config.window_restarts},
             {"window", seconds(config.window)},
             {"job_restarts", or_null(config.job_restarts)},
+            {"membership_changes", or_null(config.membership_changes)},
             {"budget_renewed_after", seconds(config.renewed_after)}};
 }
 

@@ -513,6 +513,16 @@ constexpr std::array<OptionSpec, option_count> table{{
      .help =
          "At most N restarts after failures in the whole job, whichever node fails, besides --max-restarts for each. "
          "Free ones do not count."},
+    {.id = OptionId::max_membership_changes,
+     .dashed = "--max-membership-changes",
+     .underscored = "--max_membership_changes",
+     .kind = text,
+     .metavar = "N",
+     .variable = "CPPRUN_MAX_MEMBERSHIP_CHANGES",
+     .accepted = "a whole number of at least 0",
+     .group = stopping,
+     .extension = true,
+     .help = "Under c10d: at most N rounds whose nodes are not those of the round before. One more ends the job."},
     {.id = OptionId::strict_devices,
      .dashed = "--strict-devices",
      .underscored = "--strict_devices",

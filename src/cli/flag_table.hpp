@@ -64,6 +64,7 @@ enum class OptionId : std::size_t {
     restart_window,
     restart_budget_renewed_after,
     max_job_restarts,
+    max_membership_changes,
     strict_devices,
     cpu_count,
     store_only,

@@ -6,7 +6,6 @@
 #include "cli/duration.hpp"
 #include "cli/network_address.hpp"
 #include "cli/pet_environment.hpp"
-#include "core/text/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/resolve_rendezvous.hpp"
 #include "cli/resolve_restarts.hpp"
@@ -17,6 +16,7 @@
 #include "core/devices/virtual_rank.hpp"
 #include "core/devices/worker_count.hpp"
 #include "core/logs/std_spec.hpp"
+#include "core/text/python_number.hpp"
 #include "core/text/whole_number.hpp"
 
 #include <spdlog/fmt/fmt.h>
@@ -441,6 +441,9 @@ class Resolver {
             config_.program.start_method != "spawn")
             say(Notice::Level::info, "--start-method=" + config_.program.start_method +
                                          " changes nothing: each worker is a fresh interpreter");
+        const bool elastic = config_.rendezvous.kind == RendezvousKind::c10d && config_.rendezvous.max_nodes > 1;
+        if (setting(OptionId::max_membership_changes).source == Source::command_line && !elastic)
+            say(Notice::Level::warning, "--max-membership-changes has no effect: the nodes of this job do not change");
         // User case B22. One of them says it for all.
         const auto tasks = tasks_on_this_node(host_.environment);
         const bool silenced = setting(OptionId::no_task_warning).on();

@@ -167,6 +167,7 @@ struct RestartConfig {
     int window_restarts = 0;                     ///< at most so many restarts within `window`; 0: no bound
     std::chrono::milliseconds window{0};
     std::optional<int> job_restarts;             ///< --max-job-restarts: those of all nodes together
+    std::optional<int> membership_changes;       ///< --max-membership-changes: of the nodes of a c10d job
     std::chrono::milliseconds renewed_after{0};  ///< an attempt that ran this long gives all restarts back; 0: never
 };
 
