@@ -2,7 +2,8 @@
 // bench_worker MODE: records when it began, then
 //   exit      ends well;
 //   hold      waits for a signal;
-//   fail-once in attempt 0 waits for all its siblings, and rank 0 then fails; in later attempts ends well.
+//   fail-once in attempt 0 waits for all its siblings, and rank 0 then fails; in later attempts ends well;
+//   die-N     in N attempts of two workers rank 0 fails when rank 1 is there, which waits to be told; then ends well.
 #include "stamp.hpp"
 
 #include <csignal>
@@ -20,10 +21,14 @@ int lines_in_record() {
     return lines;
 }
 
-// The record's first line is the launcher's.
-void wait_for_siblings(int world_size) {
-    const timespec pause{0, 1'000'000};
-    for (int tries = 0; tries < 60'000 && lines_in_record() < 1 + world_size; ++tries) nanosleep(&pause, nullptr);
+void sleep_ms(long ms) {
+    const timespec pause{0, ms * 1'000'000};
+    nanosleep(&pause, nullptr);
+}
+
+// The record's first line is the launcher's, and others may stand there from earlier attempts.
+void wait_for_siblings(int world_size, int earlier = 0) {
+    for (int tries = 0; tries < 60'000 && lines_in_record() < 1 + earlier + world_size; ++tries) sleep_ms(1);
 }
 
 [[noreturn]] void hold() {
@@ -33,6 +38,26 @@ void wait_for_siblings(int world_size) {
     for (;;) pause();
 }
 
+int die(int attempts, const char* rank, const char* attempt) {
+    const int number = std::atoi(attempt);
+    if (number >= attempts) return 0;
+    if (std::strcmp(rank, "0") == 0) {
+        constexpr int lines_of_attempt = 4;  // both begin, one dies, one is told
+        wait_for_siblings(2, number * lines_of_attempt);
+        sleep_ms(20);
+        bench::record("death", rank, attempt, bench::now_ns());
+        return 1;
+    }
+    sigset_t told;
+    sigemptyset(&told);
+    sigaddset(&told, SIGTERM);
+    int signo = 0;
+    alarm(300);
+    sigwait(&told, &signo);
+    bench::record("told", rank, attempt, bench::now_ns());
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,14 +65,21 @@ int main(int argc, char** argv) {
     const char* mode = argc > 1 ? argv[1] : "exit";
     const char* rank = bench::variable("RANK", "0");
     const char* attempt = bench::variable("TORCHELASTIC_RESTART_COUNT", "0");
+    // Before anybody knows of us, so that nobody can tell us too early.
+    if (std::strncmp(mode, "die-", 4) == 0) {
+        sigset_t told;
+        sigemptyset(&told);
+        sigaddset(&told, SIGTERM);
+        sigprocmask(SIG_BLOCK, &told, nullptr);
+    }
     bench::record("worker", rank, attempt, began);
+    if (std::strncmp(mode, "die-", 4) == 0) return die(std::atoi(mode + 4), rank, attempt);
     if (std::strcmp(mode, "hold") == 0) hold();
     if (std::strcmp(mode, "fail-once") != 0 || std::strcmp(attempt, "0") != 0) return 0;
     if (std::strcmp(rank, "0") != 0) hold();
     wait_for_siblings(std::atoi(bench::variable("WORLD_SIZE", "1")));
     // A moment, so that the launcher has long gone back to waiting.
-    const timespec moment{0, 300'000'000};
-    nanosleep(&moment, nullptr);
+    sleep_ms(300);
     bench::record("failure", rank, attempt, bench::now_ns());
     return 1;
 }

@@ -6,8 +6,8 @@
 #include "cli/config_json.hpp"
 #include "cli/option_app.hpp"
 #include "cli/pet_environment.hpp"
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
+#include "core/text/python_number.hpp"
 
 #include <cpprun/version.hpp>
 

@@ -123,6 +123,7 @@ Json stop_json(const StopConfig& config) {
                                  : config.kill_descendants == KillDescendants::never ? "never"
                                                                                      : "failure"},
             {"stop_signal_to", config.stop_signal_to == StopTarget::rank ? "rank" : "group"},
+            {"no_forward", config.no_forward},
             {"forward_signals", config.forward_signals},
             {"requeue_exit_code", or_null(config.requeue_exit_code)},
             {"stdin_rank", or_null(config.stdin_rank)}};
@@ -142,6 +143,7 @@ Json restart_json(const RestartConfig& config) {
             {"window_restarts", config.window_restarts},
             {"window", seconds(config.window)},
             {"job_restarts", or_null(config.job_restarts)},
+            {"membership_changes", or_null(config.membership_changes)},
             {"budget_renewed_after", seconds(config.renewed_after)}};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/duration.hpp"
 
-#include "cli/python_number.hpp"
+#include "core/text/python_number.hpp"
 
 namespace cpprun {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/endpoint.hpp"
 
-#include "cli/python_number.hpp"
 #include "core/text/digits.hpp"
+#include "core/text/python_number.hpp"
 
 #include <algorithm>
 

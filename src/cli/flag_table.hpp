@@ -64,6 +64,7 @@ enum class OptionId : std::size_t {
     restart_window,
     restart_budget_renewed_after,
     max_job_restarts,
+    max_membership_changes,
     strict_devices,
     cpu_count,
     store_only,
@@ -80,6 +81,8 @@ enum class OptionId : std::size_t {
     containment,
     kill_descendants,
     stop_signal_to,
+    no_forward,
+    no_task_warning,
     print_config,
     version,
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/option_app.hpp"
 
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/wrong_value.hpp"
+#include "core/text/python_number.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -2,9 +2,9 @@
 #include "cli/pet_environment.hpp"
 
 #include "cli/option_app.hpp"
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/wrong_value.hpp"
+#include "core/text/python_number.hpp"
 
 namespace cpprun {
 namespace {

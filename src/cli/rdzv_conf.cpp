@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/rdzv_conf.hpp"
 
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
+#include "core/text/python_number.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,6 @@
 #include "cli/duration.hpp"
 #include "cli/network_address.hpp"
 #include "cli/pet_environment.hpp"
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/resolve_rendezvous.hpp"
 #include "cli/resolve_restarts.hpp"
@@ -17,6 +16,7 @@
 #include "core/devices/virtual_rank.hpp"
 #include "core/devices/worker_count.hpp"
 #include "core/logs/std_spec.hpp"
+#include "core/text/python_number.hpp"
 #include "core/text/whole_number.hpp"
 
 #include <spdlog/fmt/fmt.h>
@@ -251,6 +251,7 @@ class Resolver {
                                         : when == "never" ? KillDescendants::never
                                                           : KillDescendants::by_exit_code;
         config_.stop.stop_signal_to = text(OptionId::stop_signal_to) == "rank" ? StopTarget::rank : StopTarget::group;
+        config_.stop.no_forward = setting(OptionId::no_forward).on();
         resolve_signals();
         BOOST_OUTCOME_TRY(resolve_forwarded_signals());
         BOOST_OUTCOME_TRY(config_.stop.requeue_exit_code, number_between<int>(OptionId::requeue_exit_code, 1, 255));
@@ -325,14 +326,22 @@ class Resolver {
     Result<int> shutdown_timeout() const {
         constexpr const char* name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
         constexpr int default_seconds = 30;
-        if (setting(OptionId::shutdown_timeout).given()) return whole_number(OptionId::shutdown_timeout);
+        // Without a bound, as Python's integers: too large a number is as long as it takes.
+        const auto in_bounds = [](std::int64_t seconds) {
+            return static_cast<int>(std::clamp<std::int64_t>(seconds, 0, std::numeric_limits<int>::max()));
+        };
+        if (setting(OptionId::shutdown_timeout).given()) {
+            const std::int64_t seconds = setting(OptionId::shutdown_timeout).integer;
+            if (seconds < 0) return invalid_value(raw_, OptionId::shutdown_timeout);
+            return in_bounds(seconds);
+        }
         const std::string* variable = find_variable(host_.environment, name);
         if (variable == nullptr) return default_seconds;
         const auto seconds = parse_python_int(*variable);
         if (!seconds)
             return usage_error(std::string(name) + ": invalid int value: " + python_repr(*variable) +
                                " (accepted: a whole number of seconds)");
-        return static_cast<int>(std::clamp<std::int64_t>(*seconds, 0, std::numeric_limits<int>::max()));
+        return in_bounds(*seconds);
     }
 
     void resolve_signals() {
@@ -432,13 +441,17 @@ class Resolver {
             config_.program.start_method != "spawn")
             say(Notice::Level::info, "--start-method=" + config_.program.start_method +
                                          " changes nothing: each worker is a fresh interpreter");
+        const bool elastic = config_.rendezvous.kind == RendezvousKind::c10d && config_.rendezvous.max_nodes > 1;
+        if (setting(OptionId::max_membership_changes).source == Source::command_line && !elastic)
+            say(Notice::Level::warning, "--max-membership-changes has no effect: the nodes of this job do not change");
         // User case B22. One of them says it for all.
         const auto tasks = tasks_on_this_node(host_.environment);
-        if (tasks && tasks->count > 1 && tasks->own_number == 0 && config_.nproc_per_node > 1)
+        const bool silenced = setting(OptionId::no_task_warning).on();
+        if (!silenced && tasks && tasks->count > 1 && tasks->own_number == 0 && config_.nproc_per_node > 1)
             say(Notice::Level::warning,
                 fmt::format(
                     "the batch system starts {} launchers on this node ({}), and each of them starts {} workers; "
-                    "use one task per node, as with srun --ntasks-per-node=1",
+                    "use one task per node, as with srun --ntasks-per-node=1 (--no-task-warning if this is meant)",
                     tasks->count, tasks->variable, config_.nproc_per_node));
         const std::string* outer = find_variable(host_.environment, "TORCHELASTIC_RUN_ID");
         const std::vector<std::string> deciding = variables_that_decide(raw_);

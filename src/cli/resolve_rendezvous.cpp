@@ -3,10 +3,10 @@
 
 #include "cli/duration.hpp"
 #include "cli/endpoint.hpp"
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/rdzv_conf.hpp"
 #include "cli/wrong_value.hpp"
+#include "core/text/python_number.hpp"
 
 #include <algorithm>
 #include <chrono>

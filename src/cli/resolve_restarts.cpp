@@ -2,14 +2,15 @@
 #include "cli/resolve_restarts.hpp"
 
 #include "cli/duration.hpp"
-#include "cli/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/split_list.hpp"
 #include "cli/wrong_value.hpp"
+#include "core/text/python_number.hpp"
 #include "core/text/whole_number.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace cpprun {
 namespace {
@@ -62,6 +63,14 @@ Result<void> window(const RawArgs& raw, RestartConfig& config) {
     return boost::outcome_v2::success();
 }
 
+/// None: there is no bound.
+Result<std::optional<int>> bound(const RawArgs& raw, OptionId id) {
+    if (raw[id].text.empty()) return std::optional<int>{};
+    const auto number = parse_python_int(raw[id].text);
+    if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return invalid_value(raw, id);
+    return std::optional(static_cast<int>(*number));
+}
+
 }  // namespace
 
 Result<RestartConfig> resolve_restarts(const RawArgs& raw) {
@@ -76,12 +85,8 @@ Result<RestartConfig> resolve_restarts(const RawArgs& raw) {
     BOOST_OUTCOME_TRY(config.renewed_after, duration(raw, OptionId::restart_budget_renewed_after));
     BOOST_OUTCOME_TRY(backoff(raw, config));
     BOOST_OUTCOME_TRY(window(raw, config));
-    if (const std::string& text = raw[OptionId::max_job_restarts].text; !text.empty()) {
-        const auto restarts = parse_python_int(text);
-        if (!restarts || *restarts < 0 || *restarts > std::numeric_limits<int>::max())
-            return invalid_value(raw, OptionId::max_job_restarts);
-        config.job_restarts = static_cast<int>(*restarts);
-    }
+    BOOST_OUTCOME_TRY(config.job_restarts, bound(raw, OptionId::max_job_restarts));
+    BOOST_OUTCOME_TRY(config.membership_changes, bound(raw, OptionId::max_membership_changes));
     return config;
 }
 

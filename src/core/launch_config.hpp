@@ -144,6 +144,7 @@ struct StopConfig {
     std::optional<ContainmentTier> containment;  ///< none: the best that the machine offers
     KillDescendants kill_descendants = KillDescendants::by_exit_code;
     StopTarget stop_signal_to = StopTarget::group;
+    bool no_forward = false;                 ///< signals are not passed on: their sender tells the workers itself
     std::vector<int> forward_signals;        ///< --forward-signals: passed on to the workers, and nothing else
     std::optional<int> requeue_exit_code;    ///< of a run that a handled signal ended
     std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null
@@ -166,6 +167,7 @@ struct RestartConfig {
     int window_restarts = 0;                     ///< at most so many restarts within `window`; 0: no bound
     std::chrono::milliseconds window{0};
     std::optional<int> job_restarts;             ///< --max-job-restarts: those of all nodes together
+    std::optional<int> membership_changes;       ///< --max-membership-changes: of the nodes of a c10d job
     std::chrono::milliseconds renewed_after{0};  ///< an attempt that ran this long gives all restarts back; 0: never
 };
 

@@ -73,6 +73,13 @@ def _command(pid):
         return ""
 
 
+def _command_line(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def _guards(launcher):
     return [pid for pid in processes.children(launcher) if _command(pid) == "worker-guard"]
 
@@ -113,8 +120,7 @@ def test_B32_nothing_outlives_the_shell_that_started_the_launcher_and_was_killed
 
 def test_B32_killing_by_the_scripts_name_leaves_those_who_tidy_up(place, thorough_tier):
     process = _start_stubborn(place, 2)
-    named = [pid for pid in containment.survivors(place.cookie)
-             if re.search(rb"stubborn|cpprun", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())]
+    named = [pid for pid in containment.survivors(place.cookie) if re.search("stubborn|cpprun", _command_line(pid))]
     assert process.pid in named and not set(named) & set(_guards(process.pid))
     for pid in named:
         try:

@@ -149,6 +149,17 @@ def test_B43_B44_a_save_has_the_time_that_the_option_gives_on_every_path(place, 
     assert (place.cwd / "saved").exists() == saved, err
 
 
+def test_B43_who_is_waited_for_and_for_how_long_is_said_every_10_seconds(job):
+    one = job("--shutdown-timeout=100")
+    one.send(signal.SIGTERM)
+    one.wait_for_heard("SIGTERM")
+    one.wait_for_said("waiting for ")
+    line = next(line for line in one.said().splitlines() if "waiting for " in line)
+    said = re.search(r"waiting for rank 0 \(pid (\d+)\), rank 1 \(pid (\d+)\) to end; SIGKILL in (\d+) s$", line)
+    assert said and [int(said[1]), int(said[2])] == one.pids and 0 < int(said[3]) <= 90, line
+    assert one.finish() == 1, one.said()
+
+
 # Forwarding: B45.
 
 def test_B45_a_forwarded_signal_reaches_the_workers_and_the_run_goes_on(job):
@@ -225,11 +236,11 @@ def test_B46_a_background_jobs_ignored_interrupt_is_heard(job, number):
 class Terminal:
     """A launcher in the foreground of a terminal of its own."""
 
-    def __init__(self, place, *words):
+    def __init__(self, place, *words, kind="dumb"):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(place.cwd)
-            os.execve(place.binary, [place.binary, *words], place.env | {"TERM": "dumb"})
+            os.execve(place.binary, [place.binary, *words], place.env | {"TERM": kind})
         self.shown = b""
 
     def press(self, keys):
@@ -262,6 +273,8 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def lines(self):
+        """What stays on the screen: a line that says for whom one waits is taken away again."""
+        self.shown = re.sub(rb"\r[^\r\n]*\x1b\[K", b"", self.shown)
         text = re.sub(r"\x1b\[[\d;]*m", "", self.shown.decode())
         assert re.sub(r"\r\n", "", text).isprintable(), text
         return [line for line in text.split("\r\n") if line]
@@ -295,6 +308,20 @@ def test_B47_ctrl_c_is_one_line_and_leaves_nothing(place, long_or):
                             terminal.lines()[0]), terminal.shown
         assert [(place.cwd / f"{rank}.log").read_text() for rank in (0, 1)] == ["SIGINT\n"] * 2
         assert gone(found)
+
+
+def test_B47_ctrl_c_is_one_line_with_stubborn_descendants_too(place):
+    """A child that is deaf costs the whole grace period, and a line on the terminal that goes again says so."""
+    place.write("deaf.sh", "#!/bin/sh\ntrap '' INT TERM\necho $$ > 1.part\nmv 1.part 1.pid\nexec sleep 100\n")
+    place.write("w.sh", "#!/bin/sh\n./deaf.sh &\necho $$ > 0.part\nmv 0.part 0.pid\nexec sleep 100\n")
+    terminal = Terminal(place, "--shutdown-timeout=5", "--no-python", "./w.sh", kind="xterm")
+    terminal.wait_for(workers_up(place), "the worker and its child")
+    found = pids(place)
+    terminal.press(b"\x03")
+    assert terminal.wait() == 1, terminal.shown
+    assert f"waiting for {found[1]} (sleep) of rank 0 to end; SIGKILL in " in terminal.shown.decode()
+    assert len(terminal.lines()) == 1, terminal.shown
+    assert gone(found)
 
 
 @pytest.mark.parametrize("keys,name", [(b"\x03", "SIGINT"), (b"\x1c", "SIGQUIT")])
@@ -349,6 +376,20 @@ def test_B23_the_scheduler_signals_the_whole_step(place):
     os.kill(int(path.read_text()), signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 1 and int((place.cwd / "saved").read_text()) in (1, 2)
+
+
+def test_B23_a_signal_that_its_sender_gives_to_all_is_not_passed_on(job):
+    """Launcher and workers at once, as some batch systems do: with --no-forward each worker hears it once."""
+    one = job("--no-forward", "--forward-signals=USR1", "--shutdown-timeout=100", leaves_on=["TERM"])
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        one.send(number)
+        if number == signal.SIGTERM:
+            one.wait_for_said("whose sender has told the workers too (--no-forward)")
+        for pid in one.pids:
+            os.kill(pid, number)
+    assert one.wait() == 1, one.said()
+    assert [one.heard(rank) for rank in (0, 1)] == [["SIGUSR1", "SIGTERM"]] * 2, one.said()
+    assert "Sending process" not in one.said()
 
 
 # Who it was: B48.

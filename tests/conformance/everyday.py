@@ -60,6 +60,17 @@ def temporary_folder(theirs, ours):
     return True
 
 
+def workers_parent(theirs, ours):
+    """Where cgroups cannot be used, a guard process stands between cpprun and each worker."""
+    shown = False
+    for name in theirs["workers"].keys() & ours["workers"].keys():
+        their_proc, our_proc = (side["workers"][name].get("proc", {}) for side in (theirs, ours))
+        if ours["workers"][name].get("guarded") and their_proc.get("child_of_launcher"):
+            our_proc["child_of_launcher"] = True
+            shown = True
+    return shown
+
+
 def framework_in_the_launcher(theirs, ours):
     """torchrun imports PyTorch, which leaves a cache folder, a variable and remarks of its own."""
     shown = False
@@ -125,6 +136,7 @@ EVERYDAY = {
     "omp-one-line": omp_one_line,
     "master-address": master_address,
     "temporary-folder": temporary_folder,
+    "workers-parent": workers_parent,
 }
 
 

@@ -142,9 +142,10 @@ def _worker(record, seen):
         if proc[name] == own:
             proc[name] = "<as the suite's own>"
     proc["child_of_launcher"] = record["ppid"] == seen["pid"]
-    return {"argv": [text(word, seen) for word in record["argv"]],
-            "sys_argv": [text(word, seen) for word in record["sys_argv"]],
-            "sys_path_0": text(record["sys_path_0"], seen), "env": changed, "proc": proc}
+    guarded = {"guarded": True} if record.get("parent") == ["worker-guard", seen["pid"]] else {}
+    return guarded | {"argv": [text(word, seen) for word in record["argv"]],
+                      "sys_argv": [text(word, seen) for word in record["sys_argv"]],
+                      "sys_path_0": text(record["sys_path_0"], seen), "env": changed, "proc": proc}
 
 
 def _in_rank_order(file):

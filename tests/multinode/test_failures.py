@@ -2,6 +2,7 @@
 """Agents, hosts and links that fail under a c10d job. In `kinds` the first agent hosts the store."""
 import base64
 import pickle
+import re
 import signal
 import time
 
@@ -250,6 +251,38 @@ def test_B39_ranks_of_several_nodes_that_fail_together_are_one_restart(network, 
     job.wait_for_workers(*hosts, start=2, seconds=20)
     job.finish()
     assert job.wait(30) == [0, 0], agents
+
+
+def test_B39_a_limit_for_changes_of_the_nodes_ends_the_job(network, job):
+    """One node is killed and replaced three times; two changes are allowed."""
+    hosts = network.add_hosts("node1", "node2")
+    options = ["--max-membership-changes=2", "--max-restarts=0"]
+    first = job.c10d("cpprun", hosts[0], *options)
+    for start in range(3):
+        other = job.c10d("cpprun", hosts[1], *options)
+        job.wait_for_workers(*hosts, start=start, seconds=30)
+        other.kill()
+    last = job.c10d("cpprun", hosts[1], *options)
+    assert [first.wait(30), last.wait(30)] == [1, 1], job.agents
+    said = r"the nodes of the run have changed 3 times \(came: node2\S*; gone: node2\S*\), and " \
+           r"--max-membership-changes=2 allows no more"
+    for agent in (first, last):
+        assert re.search(said, agent.stderr), agent
+    assert len(job.workers()) == 6 and not job.running(), job.workers()
+
+
+def test_B39_a_node_that_comes_and_goes_is_held_back_with_a_word(network, job):
+    hosts = network.add_hosts("node1", "node2")
+    first = job.c10d("cpprun", hosts[0], nodes="1:2", conf="last_call_timeout=1")
+    job.wait_for_workers(hosts[0])
+    for start in range(3):
+        other = job.c10d("cpprun", hosts[1], nodes="1:2", conf="last_call_timeout=1")
+        job.wait_for_workers(hosts[1], start=start, seconds=60)
+        if start < 2:
+            other.kill()
+    first.wait_for_line(r"node2\S* has to wait for up to \d+ s to be let in: nodes that came or went have ended \d rounds")
+    job.finish()
+    assert first.wait(60) == 0 and other.wait(60) == 0, job.agents
 
 
 def test_B21_all_agents_end_soon_after_a_final_failure_whatever_state_the_others_are_in(network, job):

@@ -136,6 +136,33 @@ TEST(Rendezvous, WantedRanksAreHonoured) {
     EXPECT_EQ(by_rank.size(), 3U);
 }
 
+/// Comes each second and a half, and dies in between, for five minutes; each time it is another node.
+void let_a_node_flap(World& world) {
+    for (int i = 0; i < 200; ++i) {
+        const int agent = world.add_agent(seconds(10) + milliseconds(1'500 * i), "flapping");
+        world.crash(agent, seconds(10) + milliseconds(1'500 * i + 1'000));
+    }
+}
+
+TEST(Rendezvous, B39AFlappingNodeMakesNoStormOfRestarts) {
+    for (const bool led : {false, true}) {
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            World world({.seed = seed, .min_nodes = 2, .max_nodes = 4, .last_call = milliseconds(100), .led = led});
+            world.add_agent(milliseconds(0), "node0");
+            world.add_agent(milliseconds(0), "node1");
+            let_a_node_flap(world);
+            EXPECT_SOUND(world.run_for(seconds(310)));
+            // Of 200 that came. One that is let in costs two rounds: with it, and without it again.
+            EXPECT_LE(world.rounds_completed(), 40) << "led " << led << " seed " << seed;
+            EXPECT_GE(world.holds_told(), 3) << "led " << led << " seed " << seed;
+            // What holds the flapping one back keeps nobody out for good.
+            world.add_agent(seconds(1), "late");
+            EXPECT_SOUND(world.run_for(seconds(90)));
+            EXPECT_EQ(running(world), 3) << "led " << led << " seed " << seed << told(world);
+        }
+    }
+}
+
 TEST(Rendezvous, ACutOffNodeFencesItselfAndComesBack) {
     World world({.min_nodes = 1, .max_nodes = 2});
     world.add_agent(milliseconds(0), "node0");

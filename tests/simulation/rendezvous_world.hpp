@@ -69,6 +69,7 @@ class World {
     const std::optional<RendezvousState>& store() const { return store_; }
     milliseconds now() const { return now_; }
     int rounds_completed() const { return rounds_completed_; }
+    int holds_told() const { return holds_told_; }  ///< how often newcomers were said to be held back
     const std::vector<std::string>& story() const { return story_; }
 
   private:
@@ -93,6 +94,7 @@ class World {
     void on(int agent, const Reinstated& command);
     void on(int agent, const FenceDue& command);
     void on(int /*agent*/, const ClockSkewed& /*command*/) {}
+    void on(int /*agent*/, const NewcomersHeldBack& /*command*/) { ++holds_told_; }
     void on(int /*agent*/, const RankWishesIgnored& /*command*/) {}
     // Led agents and their host.
     bool led(int agent) const { return options_.led && agent != 0; }
@@ -123,6 +125,7 @@ class World {
     bool faults_ = true;
     bool was_closed_ = false;
     int rounds_completed_ = 0;
+    int holds_told_ = 0;
     std::int64_t last_complete_round_ = -1;
     std::string violation_;
     std::vector<std::unique_ptr<Agent>> agents_;

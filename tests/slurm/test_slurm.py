@@ -185,3 +185,28 @@ def test_B22_one_launcher_per_task_is_said_once_for_each_node(batch):
     assert result.returncode == 0, result
     said = re.findall(r"the batch system starts 2 launchers on this node \(SLURM_STEP_TASKS_PER_NODE=2\(x2\)\)", result.stderr)
     assert len(said) == 2, result
+
+
+def test_B23_a_step_that_slurm_signals_as_a_whole_is_told_once_with_no_forward(batch):
+    """Slurm signals all processes of a step, the workers too."""
+    (batch.folder / "counter").write_text("""#!/bin/sh
+me=$FOLDER/$SLURM_NODEID.$RANK
+trap 'echo told >> "$me.heard"' TERM
+echo $$ > "$me.up"
+until [ -e "$me.heard" ]; do sleep 0.1; done
+sleep 2
+sleep 1
+""")
+    (batch.folder / "counter").chmod(0o755)
+    result = batch.command("sbatch", "--parsable", f"--output={batch.folder}/log", "--nodes=2", "--ntasks-per-node=1",
+                           "--wrap", f"exec srun cpprun --standalone --no-forward --nproc-per-node=2 --no-python "
+                                     f"{batch.folder}/counter")
+    assert result.returncode == 0, result
+    batch.number = result.stdout.strip()
+    processes.wait_until(lambda: len(list(batch.folder.glob("*.up"))) == 4 or batch.over(), 120, batch.log)
+    assert batch.command("scancel", "--signal=TERM", batch.number).returncode == 0
+    batch.wait_until_over()
+    batch.nothing_is_left()
+    heard = {path.name: path.read_text() for path in batch.folder.glob("*.heard")}
+    assert len(heard) == 4 and set(heard.values()) == {"told\n"}, (heard, batch.log())
+    assert "whose sender has told the workers too" in batch.log()

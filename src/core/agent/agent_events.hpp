@@ -197,6 +197,7 @@ struct LeaveTree {
 /// Kills all that is left of all workers of the attempt, now and, as long as AwaitTrees is not answered, again.
 struct KillTrees {
     int stop_signal = 0;  ///< what was sent before; 0: nothing
+    bool quiet = false;   ///< a key on the terminal asked for the end: not a warning
 };
 
 /// All workers have ended. Answered by TreesGone when nothing is left of their trees.

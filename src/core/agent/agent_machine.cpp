@@ -15,6 +15,8 @@ namespace {
 // SIGKILL works at once on whatever can be killed; with a short --shutdown-timeout the wait for that must not be so
 // short that healthy machines are called stuck.
 constexpr std::chrono::milliseconds abandon_time_min{2000};
+// What has not died of SIGKILL by then sits in the kernel, however patient --shutdown-timeout is with those that save.
+constexpr std::chrono::milliseconds abandon_time_max{30000};
 // Others take this node for dead about 15 s after they last heard of it; it fences itself after 10.
 constexpr std::chrono::milliseconds fence_grace{2000};
 
@@ -184,7 +186,7 @@ void AgentMachine::on(const WorkerExited& event) {
     }
     if (state_ == State::stopping) {
         // Nobody else can pass the signal on to them now.
-        if (!spares_trees()) out_.emplace_back(SignalTrees{stop_signal_, {event.local_rank}});
+        if (!spares_trees() && !told_by_sender_) out_.emplace_back(SignalTrees{stop_signal_, {event.local_rank}});
     } else if (state_ != State::killing) {
         if (dooms_tree(event.status)) {
             out_.emplace_back(KillTree{event.local_rank});
@@ -232,7 +234,11 @@ void AgentMachine::on(const SignalReceived& event) {
     }
     if (!stopping()) {
         note_signal(event);
-        say(Say::Level::warning, fmt::format("Received {} death signal, shutting down workers{}", event.signo, from),
+        // A key on the terminal reaches the launcher alone, as workers have sessions of their own.
+        told_by_sender_ = settings_.sender_tells_workers && event.handled && !event.from_terminal;
+        say(Say::Level::warning,
+            fmt::format("Received {} death signal, shutting down workers{}{}", event.signo, from,
+                        told_by_sender_ ? ", whose sender has told the workers too (--no-forward)" : ""),
             true);
         // Python turns an unhandled SIGINT into an exception, whose clean-up uses SIGTERM (contract 4.6).
         stop_workers(StopReason::signal, event.handled ? event.signo : SIGTERM);
@@ -273,6 +279,11 @@ void AgentMachine::on(const SignalToForward& event) {
         say(Say::Level::info, fmt::format("Received {}, and there are no workers to pass it on to{}", name, from));
         return;
     }
+    if (settings_.sender_tells_workers) {
+        say(Say::Level::info,
+            fmt::format("Received {}, which the workers got from its sender (--no-forward){}", name, from));
+        return;
+    }
     say(Say::Level::info, fmt::format("Passing {} on to the workers{}", name, from));
     out_.emplace_back(SignalWorkers{event.signo, alive()});
 }
@@ -304,7 +315,7 @@ void AgentMachine::on(const TimerFired& event) {
                 fmt::format(
                     "Process {} did not exit after SIGKILL within {}s; abandoning and continuing teardown. It is "
                     "probably in uninterruptible sleep; see /proc/{}/stack.",
-                    worker.pid, std::max(settings_.shutdown_timeout, abandon_time_min).count() / 1000, worker.pid),
+                    worker.pid, abandon_time().count() / 1000, worker.pid),
                 true);
             worker.alive = false;
         }
@@ -326,6 +337,17 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
     stop_signal_ = signo;
     state_ = State::stopping;
     const std::vector<int> ranks = alive();
+    if (!told_by_sender_) tell_workers(signo, ranks);
+    if (std::exchange(suspended_, false)) out_.emplace_back(ContinueGroup{});
+    if (grace.count() == 0) {
+        kill_workers();
+    } else {
+        out_.emplace_back(ArmTimer{AgentTimer::grace, grace});
+    }
+    if (ranks.empty()) workers_ended();
+}
+
+void AgentMachine::tell_workers(int signo, const std::vector<int>& ranks) {
     for (const int rank : ranks)
         say(from_terminal_ ? Say::Level::info : Say::Level::warning,
             fmt::format("Sending process {} closing signal {}", workers_[static_cast<std::size_t>(rank)].pid,
@@ -334,13 +356,6 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
     if (!ranks.empty()) out_.emplace_back(SignalWorkers{signo, ranks});
     if (const std::vector<int> ended = ended_ranks(); !ended.empty() && !spares_trees())
         out_.emplace_back(SignalTrees{signo, ended});
-    if (std::exchange(suspended_, false)) out_.emplace_back(ContinueGroup{});
-    if (grace.count() == 0) {
-        kill_workers();
-    } else {
-        out_.emplace_back(ArmTimer{AgentTimer::grace, grace});
-    }
-    if (ranks.empty()) workers_ended();
 }
 
 void AgentMachine::kill_workers() {
@@ -353,8 +368,8 @@ void AgentMachine::kill_workers() {
                         workers_[static_cast<std::size_t>(rank)].pid, stop_signal_, SIGKILL),
             !from_terminal_);
     if (!ranks.empty()) out_.emplace_back(SignalWorkers{SIGKILL, ranks});
-    if (!spares_trees()) out_.emplace_back(KillTrees{stop_signal_});
-    out_.emplace_back(ArmTimer{AgentTimer::abandon, std::max(settings_.shutdown_timeout, abandon_time_min)});
+    if (!spares_trees()) out_.emplace_back(KillTrees{stop_signal_, from_terminal_});
+    out_.emplace_back(ArmTimer{AgentTimer::abandon, abandon_time()});
 }
 
 // The grace period belongs to the whole tree: a wrapper that ends first does not cut its child's work short.
@@ -468,6 +483,10 @@ void AgentMachine::finish(RunResult::Outcome outcome) {
     result.report_elsewhere = report_elsewhere_;
     result.restarts_used = restart_count_;
     out_.emplace_back(Finish{std::move(result)});
+}
+
+std::chrono::milliseconds AgentMachine::abandon_time() const {
+    return std::clamp(settings_.shutdown_timeout, abandon_time_min, abandon_time_max);
 }
 
 std::vector<int> AgentMachine::alive() const {

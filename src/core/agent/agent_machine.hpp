@@ -25,6 +25,7 @@ struct AgentSettings {
     std::chrono::milliseconds settle_time{30};
     std::chrono::milliseconds shutdown_timeout{30000};
     KillDescendants kill_descendants = KillDescendants::by_exit_code;
+    bool sender_tells_workers = false;  ///< whoever signals the agent signals the workers too: nothing is passed on
 };
 
 class AgentMachine {
@@ -90,7 +91,9 @@ class AgentMachine {
     void note_signal(const SignalReceived& event);
     void stop_workers(StopReason reason, int signo);
     void stop_workers(StopReason reason, int signo, std::chrono::milliseconds grace);
+    void tell_workers(int signo, const std::vector<int>& ranks);
     void kill_workers();
+    std::chrono::milliseconds abandon_time() const;
     void workers_ended();
     void all_ended();
     bool dooms_tree(const ExitStatus& status) const;
@@ -109,7 +112,8 @@ class AgentMachine {
     int stop_signal_ = 0;  ///< what the workers were sent
     int received_signal_ = 0;
     bool received_handled_ = true;
-    bool from_terminal_ = false;  ///< the received signal
+    bool from_terminal_ = false;   ///< the received signal
+    bool told_by_sender_ = false;  ///< the workers have got the received signal from whoever sent it
     bool suspended_ = false;
     RestartPolicy policy_;
     int restart_count_ = 0;

@@ -254,20 +254,39 @@ void MembershipMachine::deliver_running(const NodeId& node, Charge& charge) {
         return;
     }
     if (member) charge.reinstating = false;
-    if (!view.wait_list.empty() && room && !hold_back(charge)) {
-        tell(node, charge, RestartNeeded::Why::newcomers, {view.wait_list.begin(), view.wait_list.end()});
-        return;
+    if (!view.wait_list.empty() && room) {
+        std::vector<NodeId> newcomers(view.wait_list.begin(), view.wait_list.end());
+        if (!hold_back(charge)) {
+            tell(node, charge, RestartNeeded::Why::newcomers, std::move(newcomers));
+            return;
+        }
+        say_held_back(std::move(newcomers));
     }
     std::vector<NodeId> lost = lost_members(node, charge);
     if (!lost.empty()) tell(node, charge, RestartNeeded::Why::lost, std::move(lost));
 }
 
 bool MembershipMachine::hold_back(const Charge& charge) const {
-    if (now_.steady >= hold_until_) return false;
+    if (now_.steady >= hold_until_ || ended_round_ == charge.members->round) return false;
     const std::vector<NodeId>& members = charge.members->by_rank;
     // A member of this round that waits has stopped its workers: nothing is gained by waiting.
     return std::none_of(members.begin(), members.end(),
                         [&](const NodeId& member) { return view_->wait_list.contains(member); });
+}
+
+/// Whether a newcomer has to wait although a round forms: those who were there before are enough without it, and the
+/// last rounds broke since nodes came and went.
+bool MembershipMachine::hold_out(const RendezvousState& state, const NodeId& node, const Charge& charge) const {
+    if (charge.members || let_in_.contains(node) || short_rounds_ < 2 || now_.steady >= hold_until_) return false;
+    std::int64_t others = 0;
+    for (const auto& [other_node, other] : charges_) others += other.members && other.phase != Phase::leaving ? 1 : 0;
+    for (const auto& [member, rank] : state.participants) others += charges_.contains(member) ? 0 : 1;
+    return others >= settings_.limits.min_nodes;
+}
+
+void MembershipMachine::say_held_back(std::vector<NodeId> nodes) {
+    if (std::exchange(hold_told_, hold_until_) == hold_until_) return;
+    out_.emplace_back(NewcomersHeldBack{std::move(nodes), hold_until_ - now_.steady, short_rounds_});
 }
 
 std::vector<NodeId> MembershipMachine::lost_members(const NodeId& node, Charge& charge) {
@@ -292,13 +311,20 @@ std::vector<NodeId> MembershipMachine::lost_members(const NodeId& node, Charge& 
 
 void MembershipMachine::tell(const NodeId& node, Charge& charge, RestartNeeded::Why why, std::vector<NodeId> nodes) {
     charge.phase = Phase::told;
-    if (why == RestartNeeded::Why::newcomers && charge.members == formed_) {
-        const bool brief = now_.steady - round_formed_ < short_round;
-        short_rounds_ = brief ? short_rounds_ + 1 : 0;
-        const int doublings = std::min(short_rounds_ - 1, hold_doublings_max);
-        hold_until_ = short_rounds_ == 0 ? milliseconds{0} : now_.steady + first_hold * (1 << doublings);
-    }
+    if (why != RestartNeeded::Why::left_out && charge.members == formed_)
+        note_end_of_round(why == RestartNeeded::Why::newcomers);
     out_.emplace_back(RestartNeeded{node, why, std::move(nodes)});
+}
+
+/// Once for all nodes that this machine speaks for.
+void MembershipMachine::note_end_of_round(bool lets_in) {
+    if (std::exchange(ended_round_, formed_->round) == formed_->round) return;
+    let_in_.clear();
+    if (lets_in) let_in_.insert(view_->wait_list.begin(), view_->wait_list.end());
+    const bool brief = now_.steady - round_formed_ < short_round;
+    short_rounds_ = brief ? short_rounds_ + 1 : 0;
+    const int doublings = std::min(short_rounds_ - 1, hold_doublings_max);
+    hold_until_ = short_rounds_ == 0 ? milliseconds{0} : now_.steady + first_hold * (1 << doublings);
 }
 
 void MembershipMachine::check_fences() {
@@ -392,6 +418,10 @@ bool MembershipMachine::edit_joining(RendezvousState& state, const NodeId& node,
     const bool room = participant_count(state) < limits.max_nodes;
     if (!state.complete) {
         if (state.participants.contains(node) || !room) return changed;
+        if (hold_out(state, node, charge)) {
+            say_held_back({node});
+            return changed;
+        }
         add_participant(state, node, stamp_of(state, node), limits);
         return true;
     }
@@ -461,6 +491,7 @@ void MembershipMachine::schedule() {
     for (const auto& [node, charge] : charges_) {
         if (!busy_ && view_ && listed(*view_, node)) consider(charge.heartbeat_written + beat_every());
         if (charge.phase == Phase::joining) consider(charge.join_deadline);
+        if (charge.phase == Phase::joining && !charge.members && now_.steady < hold_until_) consider(hold_until_);
         const bool in_round = charge.phase == Phase::running || charge.phase == Phase::told;
         if (in_round && !charge.fenced && settings_.limits.max_nodes > 1)
             consider(charge.heartbeat_written + settings_.fence_after);

@@ -145,13 +145,20 @@ struct ClockSkewed {
     NodeId node;
     std::chrono::milliseconds ahead{0};
 };
+/// `nodes` wait to be let in, and are held back for a while, as newcomers have ended so many short rounds in a row.
+/// Said once for each such while.
+struct NewcomersHeldBack {
+    std::vector<NodeId> nodes;
+    std::chrono::milliseconds wait{0};
+    int short_rounds = 0;
+};
 /// The wanted ranks of this round contradict each other.
 struct RankWishesIgnored {
     std::vector<std::string> problems;
 };
 
 using MembershipCommand = std::variant<ReadState, SwapState, WakeAt, RoundFormed, JoinEnded, RestartNeeded, RunClosed,
-                                       Reinstated, FenceDue, ClockSkewed, RankWishesIgnored>;
+                                       Reinstated, FenceDue, ClockSkewed, NewcomersHeldBack, RankWishesIgnored>;
 
 /// How far the forming of a round is, for those who wait.
 struct JoinProgress {
@@ -234,6 +241,9 @@ class MembershipMachine {
     void deliver_running(const NodeId& node, Charge& charge);
     void form_round(const NodeId& node, Charge& charge);
     bool hold_back(const Charge& charge) const;
+    bool hold_out(const RendezvousState& state, const NodeId& node, const Charge& charge) const;
+    void say_held_back(std::vector<NodeId> nodes);
+    void note_end_of_round(bool lets_in);
     std::vector<NodeId> lost_members(const NodeId& node, Charge& charge);
     void tell(const NodeId& node, Charge& charge, RestartNeeded::Why why, std::vector<NodeId> nodes);
     void check_fences();
@@ -269,9 +279,12 @@ class MembershipMachine {
     std::optional<WallTime> deadline_seen_;
     Milliseconds last_call_ends_{0};  ///< by our steady clock
     std::int64_t wishes_told_in_ = -1;
-    int short_rounds_ = 0;  ///< in a row, that newcomers ended
+    int short_rounds_ = 0;           ///< in a row, that nodes ended which came or went
+    std::int64_t ended_round_ = -1;  ///< the latest round that nodes ended which came or went
     Milliseconds round_formed_{0};
     Milliseconds hold_until_{0};
+    std::set<NodeId> let_in_;    ///< who waited when that round ended
+    Milliseconds hold_told_{0};  ///< the end of the hold that was said last
     std::optional<Milliseconds> wake_;
     Moment now_;
     std::vector<MembershipCommand> out_;

@@ -27,6 +27,9 @@ namespace {
 
 constexpr std::chrono::seconds drain_time_after_signal{2};
 constexpr std::chrono::milliseconds look_for_trees_every{10};
+// Nobody wants to hear of a stop that goes well.
+constexpr std::chrono::milliseconds first_word_of_stopping{3000};
+constexpr std::size_t waited_for_named_max = 8;
 
 AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
@@ -38,6 +41,7 @@ AgentSettings settings_of(const LaunchConfig& config) {
     settings.settle_time = config.stop.settle_time;
     settings.shutdown_timeout = config.stop.shutdown_timeout;
     settings.kill_descendants = config.stop.kill_descendants;
+    settings.sender_tells_workers = config.stop.no_forward;
     // A container's first process cannot be stopped from within.
     settings.stays_awake = config.rendezvous.max_nodes > 1 || ::getpid() == 1;
     return settings;
@@ -120,7 +124,8 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       event_log_(parts_.config, parts_.host),
       chronicle_(chronicle_run(parts_.config, parts_.host, parts_.logs)),
       state_timer_(io),
-      trees_timer_(io) {
+      trees_timer_(io),
+      grace_words_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
@@ -392,7 +397,7 @@ void AgentDriver::execute(const SignalWorkers& command) {
 }
 
 void AgentDriver::execute(const SignalTrees& command) {
-    for (const int rank : command.local_ranks) workers_.signal_tree(rank, command.signo);
+    workers_.signal_trees(command.local_ranks, command.signo);
 }
 
 void AgentDriver::execute(const KillTree& command) {
@@ -409,16 +414,14 @@ void AgentDriver::execute(const LeaveTree& command) {
 void AgentDriver::execute(const KillTrees& command) {
     trees_doomed_ = true;
     std::vector<pid_t> descendants;
-    for (int rank = 0; rank < workers_.count(); ++rank) {
-        const std::vector<pid_t> tree = workers_.tree(rank);
+    for (const std::vector<pid_t>& tree : workers_.trees())
         descendants.insert(descendants.end(), tree.begin(), tree.end());
-        workers_.kill_tree(rank);
-    }
+    workers_.kill_trees();
     if (!descendants.empty())
-        log(LogLevel::warning,
+        log(command.quiet ? LogLevel::info : LogLevel::warning,
             fmt::format("Unable to shutdown what workers had started via {}, forcefully exiting via {}: {}",
                         command.stop_signal, SIGKILL, describe_processes(descendants)),
-            true);
+            !command.quiet);
 }
 
 void AgentDriver::execute(const AwaitTrees& /*command*/) {
@@ -428,8 +431,7 @@ void AgentDriver::execute(const AwaitTrees& /*command*/) {
 // Only the guards and the kernel know at once when the last one of a tree has ended, and they tell nobody: a look now
 // and then, and only while a group is being stopped.
 void AgentDriver::look_for_trees() {
-    if (trees_doomed_)
-        for (int rank = 0; rank < workers_.count(); ++rank) workers_.kill_tree(rank);
+    if (trees_doomed_) workers_.kill_trees();
     if (workers_.left().empty()) {
         events_.emplace_back(TreesGone{});
         pump();
@@ -480,10 +482,50 @@ void AgentDriver::execute(const ArmTimer& command) {
     timer.async_wait([this, which = command.timer](boost::system::error_code error) {
         if (!error) post(TimerFired{which});
     });
+    if (command.timer != AgentTimer::grace) return;
+    grace_ends_ = std::chrono::steady_clock::now() + command.after;
+    say_who_is_waited_for_after(std::max(first_word_of_stopping, waiting_pace()));
+}
+
+void AgentDriver::say_who_is_waited_for_after(std::chrono::milliseconds pause) {
+    grace_words_timer_.expires_after(pause);
+    grace_words_timer_.async_wait([this](boost::system::error_code error) {
+        if (error || machine_.phase() != "stopping") return;
+        const auto left = std::chrono::ceil<std::chrono::seconds>(grace_ends_ - std::chrono::steady_clock::now());
+        log_waiting(fmt::format("waiting for {} to end; SIGKILL in {} s", waited_for(),
+                                std::max<std::int64_t>(0, left.count())));
+        say_who_is_waited_for_after(waiting_pace());
+    });
+}
+
+std::string AgentDriver::waited_for() const {
+    std::vector<std::string> names;
+    std::size_t more = 0;
+    const auto name = [&](std::string text) {
+        if (names.size() < waited_for_named_max) {
+            names.push_back(std::move(text));
+        } else {
+            ++more;
+        }
+    };
+    const bool trees_too = parts_.config.stop.kill_descendants != KillDescendants::never;
+    for (int rank = 0; rank < workers_.count(); ++rank)
+        if (!statuses_.at(static_cast<std::size_t>(rank)))
+            name(fmt::format("rank {} (pid {})", place_.ranks.global_base + rank, workers_.pid(rank)));
+    if (trees_too) {
+        const std::vector<std::vector<pid_t>> trees = workers_.trees();
+        for (std::size_t rank = 0; rank < trees.size(); ++rank)
+            for (const pid_t pid : trees[rank])
+                name(fmt::format("{} of rank {}", describe_processes({pid}),
+                                 place_.ranks.global_base + static_cast<std::int64_t>(rank)));
+    }
+    if (more > 0) names.push_back(fmt::format("{} more", more));
+    return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void AgentDriver::execute(const CancelTimer& command) {
     timers_.at(command.timer).cancel();
+    if (command.timer == AgentTimer::grace && grace_words_timer_.cancel() > 0) end_waiting();
 }
 
 void AgentDriver::execute(const Say& command) {

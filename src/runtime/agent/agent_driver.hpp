@@ -97,6 +97,8 @@ class AgentDriver {
     void on_signal(const ReceivedSignal& signal);
     void watch_uninterruptible();
     void look_for_trees();
+    void say_who_is_waited_for_after(std::chrono::milliseconds pause);
+    std::string waited_for() const;
     void start_health();
     HealthRecord health() const;
 
@@ -121,6 +123,8 @@ class AgentDriver {
     std::map<AgentTimer, boost::asio::steady_timer> timers_;
     boost::asio::steady_timer state_timer_;
     boost::asio::steady_timer trees_timer_;
+    boost::asio::steady_timer grace_words_timer_;
+    std::chrono::steady_clock::time_point grace_ends_;
     std::map<int, std::chrono::steady_clock::time_point> uninterruptible_since_;
     std::deque<AgentEvent> events_;
     bool pumping_ = false;

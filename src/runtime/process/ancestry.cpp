@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <unistd.h>
+#include <unordered_map>
 
 namespace cpprun {
 namespace {
@@ -81,11 +82,15 @@ std::vector<pid_t> descendants_of(pid_t pid) {
     return found;
 }
 
-std::vector<pid_t> members_of_session(pid_t session) {
-    std::vector<pid_t> members;
+std::vector<std::vector<pid_t>> members_of_sessions(const std::vector<pid_t>& sessions) {
+    std::vector<std::vector<pid_t>> members(sessions.size());
+    std::unordered_map<pid_t, std::size_t> place;
+    for (std::size_t i = 0; i < sessions.size(); ++i) place.emplace(sessions[i], i);
+    if (sessions.empty()) return members;
     for (const pid_t pid : numbers_in("/proc")) {
-        if (pid == session || ::getsid(pid) != session) continue;
-        if (process_state(pid).lives()) members.push_back(pid);
+        const auto found = place.find(::getsid(pid));
+        if (found == place.end() || found->first == pid) continue;
+        if (process_state(pid).lives()) members[found->second].push_back(pid);
     }
     return members;
 }

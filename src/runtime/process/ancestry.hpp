@@ -21,8 +21,8 @@ std::vector<pid_t> children_of(pid_t pid);
 /// What `pid` has started and what that has started, as far as the chain of parents still stands; without zombies.
 std::vector<pid_t> descendants_of(pid_t pid);
 
-/// The processes of a session, without its leader and without zombies.
-std::vector<pid_t> members_of_session(pid_t session);
+/// The processes of each of these sessions, in order, without their leaders and without zombies. One look at /proc.
+std::vector<std::vector<pid_t>> members_of_sessions(const std::vector<pid_t>& sessions);
 
 /// What /proc/PID/stat says.
 struct ProcessState {

@@ -28,6 +28,17 @@ Result<std::unique_ptr<Containment>> open_tier(ContainmentTier tier) {
 
 }  // namespace
 
+std::vector<std::vector<pid_t>> Containment::trees(const std::vector<const ContainedWorker*>& workers) const {
+    std::vector<std::vector<pid_t>> found;
+    found.reserve(workers.size());
+    for (const ContainedWorker* worker : workers) found.push_back(worker->tree());
+    return found;
+}
+
+void Containment::kill(const std::vector<ContainedWorker*>& workers) {
+    for (ContainedWorker* worker : workers) worker->kill();
+}
+
 std::string tier_name(ContainmentTier tier) {
     return tier == ContainmentTier::cgroup ? "cgroup" : tier == ContainmentTier::guard ? "guard" : "group";
 }

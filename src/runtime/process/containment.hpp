@@ -50,6 +50,10 @@ class Containment {
     /// Starts a worker, which may be on its way only: await_start() has the last word. What `spec` refers to may go
     /// when this returns. To be called on the thread that lives as long as the process. Errors as those of spawn().
     virtual Result<std::unique_ptr<ContainedWorker>> start(const SpawnSpec& spec) = 0;
+    /// ContainedWorker::tree() of each of them, in order, looked for together.
+    virtual std::vector<std::vector<pid_t>> trees(const std::vector<const ContainedWorker*>& workers) const;
+    /// ContainedWorker::kill() for all of them.
+    virtual void kill(const std::vector<ContainedWorker*>& workers);
     /// The workers started so far are about to be released.
     virtual void forget() = 0;
     /// All workers are killed at this time, even by others than us, unless it is told otherwise before.

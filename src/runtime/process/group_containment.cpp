@@ -14,10 +14,11 @@ class GroupWorker final : public DirectWorker {
   public:
     using DirectWorker::DirectWorker;
 
-    std::vector<pid_t> tree() const override { return members_of_session(pid()); }
-    void kill() override {
+    std::vector<pid_t> tree() const override { return members_of_sessions({pid()}).front(); }
+    void kill() override { kill_group_and(tree()); }
+    void kill_group_and(const std::vector<pid_t>& members) const {
         ::kill(-pid(), SIGKILL);
-        for (const pid_t member : tree()) ::kill(member, SIGKILL);
+        for (const pid_t member : members) ::kill(member, SIGKILL);
     }
 };
 
@@ -38,6 +39,19 @@ Result<std::unique_ptr<ContainedWorker>> GroupContainment::start(const SpawnSpec
     BOOST_OUTCOME_TRY(const pid_t pid, spawn(announced));
     guard_->watch(pid);
     return std::make_unique<GroupWorker>(pid);
+}
+
+// All of /proc is read for one session as for many: once is enough.
+std::vector<std::vector<pid_t>> GroupContainment::trees(const std::vector<const ContainedWorker*>& workers) const {
+    std::vector<pid_t> sessions;
+    sessions.reserve(workers.size());
+    for (const ContainedWorker* worker : workers) sessions.push_back(worker->pid());
+    return members_of_sessions(sessions);
+}
+
+void GroupContainment::kill(const std::vector<ContainedWorker*>& workers) {
+    const std::vector<std::vector<pid_t>> members = trees({workers.begin(), workers.end()});
+    for (std::size_t i = 0; i < workers.size(); ++i) static_cast<GroupWorker*>(workers[i])->kill_group_and(members[i]);
 }
 
 void GroupContainment::tend(const std::vector<pid_t>& workers) {

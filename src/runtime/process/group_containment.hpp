@@ -16,6 +16,8 @@ class GroupContainment final : public Containment {
     ContainmentTier tier() const override { return ContainmentTier::group; }
     std::string description() const override;
     Result<std::unique_ptr<ContainedWorker>> start(const SpawnSpec& spec) override;
+    std::vector<std::vector<pid_t>> trees(const std::vector<const ContainedWorker*>& workers) const override;
+    void kill(const std::vector<ContainedWorker*>& workers) override;
     void forget() override { guard_->forget(); }
     void lease_until(std::chrono::steady_clock::time_point time) override { guard_->lease_until(time); }
     void tend(const std::vector<pid_t>& workers) override;

@@ -125,27 +125,45 @@ void LocalWorkers::signal(int local_rank, int signo, StopTarget target) {
     ::kill(target == StopTarget::group ? -worker.process->pid() : worker.process->pid(), signo);
 }
 
-void LocalWorkers::signal_tree(int local_rank, int signo) {
-    const Worker& worker = at(local_rank);
-    for (const pid_t member : worker.process->tree())
-        if (!worker.group_told || ::getpgid(member) != worker.process->pid()) ::kill(member, signo);
+void LocalWorkers::signal_trees(const std::vector<int>& local_ranks, int signo) {
+    std::vector<const ContainedWorker*> processes;
+    processes.reserve(local_ranks.size());
+    for (const int rank : local_ranks) processes.push_back(at(rank).process.get());
+    const std::vector<std::vector<pid_t>> trees = containment_.trees(processes);
+    for (std::size_t i = 0; i < local_ranks.size(); ++i) {
+        const Worker& worker = at(local_ranks[i]);
+        for (const pid_t member : trees[i])
+            if (!worker.group_told || ::getpgid(member) != worker.process->pid()) ::kill(member, signo);
+    }
 }
 
 void LocalWorkers::kill_tree(int local_rank) {
     at(local_rank).process->kill();
 }
 
+void LocalWorkers::kill_trees() {
+    std::vector<ContainedWorker*> processes;
+    processes.reserve(workers_.size());
+    for (const Worker& worker : workers_) processes.push_back(worker.process.get());
+    containment_.kill(processes);
+}
+
 std::vector<pid_t> LocalWorkers::tree(int local_rank) const {
     return at(local_rank).process->tree();
 }
 
+std::vector<std::vector<pid_t>> LocalWorkers::trees() const {
+    std::vector<const ContainedWorker*> processes;
+    processes.reserve(workers_.size());
+    for (const Worker& worker : workers_) processes.push_back(worker.process.get());
+    return containment_.trees(processes);
+}
+
 std::vector<pid_t> LocalWorkers::left() const {
     std::vector<pid_t> pids;
-    for (const Worker& worker : workers_) {
+    for (const Worker& worker : workers_)
         if (!worker.process->ended()) pids.push_back(worker.process->pid());
-        const std::vector<pid_t> tree = worker.process->tree();
-        pids.insert(pids.end(), tree.begin(), tree.end());
-    }
+    for (const std::vector<pid_t>& tree : trees()) pids.insert(pids.end(), tree.begin(), tree.end());
     return pids;
 }
 
@@ -158,7 +176,7 @@ void LocalWorkers::release(bool kill_leftovers) {
     if (kill_leftovers) {
         const auto deadline = std::chrono::steady_clock::now() + release_wait_max;
         for (;;) {
-            for (const Worker& worker : workers_) worker.process->kill();
+            kill_trees();
             if (left().empty() || std::chrono::steady_clock::now() >= deadline) break;
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }

@@ -42,14 +42,16 @@ class LocalWorkers {
     /// Sends `signo` to the process groups of all workers that have not ended.
     void signal_all(int signo);
 
-    /// Sends `signo` to those of this worker's tree that signal() has not reached since the start of the attempt.
-    void signal_tree(int local_rank, int signo);
+    /// Sends `signo` to those of these workers' trees that signal() has not reached since the start of the attempt.
+    void signal_trees(const std::vector<int>& local_ranks, int signo);
 
-    /// SIGKILL for the worker and its tree. What is forked meanwhile may need another call.
+    /// SIGKILL for the worker and its tree, or for all of them. What is forked meanwhile may need another call.
     void kill_tree(int local_rank);
+    void kill_trees();
 
-    /// What runs of this worker's tree, without the worker itself.
+    /// What runs of this worker's tree, without the worker itself; of all of them by local rank.
     std::vector<pid_t> tree(int local_rank) const;
+    std::vector<std::vector<pid_t>> trees() const;
 
     /// What runs of all trees and, of the workers themselves, those that have not ended.
     std::vector<pid_t> left() const;

@@ -2,6 +2,7 @@
 #include "runtime/rendezvous/c10d_meeting.hpp"
 
 #include "core/agent/restart_policy.hpp"
+#include "core/rendezvous/conf_values.hpp"
 #include "core/report/failure_summary.hpp"
 #include "core/text/json_fields.hpp"
 #include "core/text/terminal_safe.hpp"
@@ -46,6 +47,7 @@ constexpr int guard_part = 90;
 constexpr int lease_looked_at_part = 5;
 constexpr seconds progress_told_every{3};
 constexpr std::size_t rounds_kept = 3;
+constexpr std::chrono::hours keep_alive_max{24 * 365};  // of all attempts together, so that sums stay in bounds
 
 std::uint64_t random_seed() {
     std::random_device device;
@@ -59,6 +61,15 @@ std::optional<std::uint16_t> port_number(std::string_view text) {
 
 MasterAddress master_at(std::string host, std::uint16_t port, bool agent_store) {
     return {std::move(host), port, agent_store};
+}
+
+/// The nodes that are in the first list and not in the second.
+std::vector<NodeId> only_in(std::vector<NodeId> first, std::vector<NodeId> second) {
+    std::sort(first.begin(), first.end());
+    std::sort(second.begin(), second.end());
+    std::vector<NodeId> found;
+    std::set_difference(first.begin(), first.end(), second.begin(), second.end(), std::back_inserter(found));
+    return found;
 }
 
 std::vector<std::string> master_keys(const std::string& prefix) {
@@ -75,27 +86,17 @@ seconds clock_shift(const Environment& environment) {
     return seconds(found == environment.end() ? 0 : whole_number(found->second).value_or(0));
 }
 
-milliseconds conf_seconds(const RendezvousConfig& config, const char* key, int otherwise) {
-    const auto found = config.conf.find(key);
-    if (found == config.conf.end()) return seconds(otherwise);
-    char* end = nullptr;
-    const double value = std::strtod(found->second.c_str(), &end);
-    if (end == found->second.c_str()) return seconds(otherwise);
-    return milliseconds(static_cast<std::int64_t>(value * 1000));
-}
-
 MembershipSettings settings_of(const RendezvousConfig& config) {
     MembershipSettings settings;
     settings.limits.min_nodes = config.min_nodes;
     settings.limits.max_nodes = config.max_nodes;
-    settings.limits.last_call = conf_seconds(config, "last_call_timeout", 30);
+    settings.limits.last_call = conf_seconds(config.conf, "last_call_timeout", seconds(30));
     settings.limits.rank_order = config.rank_order;
-    settings.join_timeout = conf_seconds(config, "join_timeout", 600);
-    settings.keep_alive_interval = std::max(milliseconds(100), conf_seconds(config, "keep_alive_interval", 5));
-    const auto attempts = config.conf.find("keep_alive_max_attempt");
-    if (attempts != config.conf.end())
-        settings.keep_alive_attempts =
-            static_cast<int>(std::max<std::int64_t>(1, whole_number(attempts->second).value_or(3)));
+    settings.join_timeout = conf_seconds(config.conf, "join_timeout", seconds(600));
+    settings.keep_alive_interval = std::clamp<milliseconds>(
+        conf_seconds(config.conf, "keep_alive_interval", seconds(5)), milliseconds(100), keep_alive_max);
+    settings.keep_alive_attempts = static_cast<int>(std::min<std::int64_t>(
+        conf_count(config.conf, "keep_alive_max_attempt", 3), keep_alive_max / settings.keep_alive_interval));
     settings.fence_after = settings.keep_alive_interval * settings.keep_alive_attempts * 2 / 3;
     settings.seed = random_seed();
     return settings;
@@ -128,6 +129,14 @@ std::string C10dMeeting::names(const std::vector<NodeId>& nodes) const {
         if (!node.addr.empty() && texts.size() < 8) texts.push_back(terminal_safe(node.addr));
     if (texts.size() < nodes.size()) texts.push_back(fmt::format("{} more", nodes.size() - texts.size()));
     return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string C10dMeeting::change_of_members(const RoundMembers& before, const RoundMembers& after) const {
+    const std::vector<NodeId> came = only_in(after.by_rank, before.by_rank);
+    const std::vector<NodeId> gone = only_in(before.by_rank, after.by_rank);
+    if (came.empty() && gone.empty()) return {};
+    return fmt::format("{}{}{}", came.empty() ? "" : "came: " + names(came), came.empty() || gone.empty() ? "" : "; ",
+                       gone.empty() ? "" : "gone: " + names(gone));
 }
 
 std::string C10dMeeting::describe(const RoundMembers& members, const std::vector<int>& ranks) const {
@@ -662,6 +671,8 @@ awaitable<void> C10dMeeting::swap_state(RendezvousState desired) {
 }
 
 void C10dMeeting::obey(const RoundFormed& command) {
+    // A led agent is told of two members only; its host counts.
+    change_ = led_ || !members_ ? std::string{} : change_of_members(*members_, *command.members);
     members_ = command.members;
     round_told_ = true;
     rank_ = static_cast<int>(command.rank);
@@ -745,6 +756,12 @@ void C10dMeeting::obey(const RunClosed& /*command*/) {
 awaitable<void> C10dMeeting::tell_of_closing() {
     const auto link = ops();
     const std::int64_t serial = serial_;
+    if (!in_round_) {
+        // The workers were not even started.
+        if (failure_heard_.empty()) co_await pause(milliseconds(20));
+        if (serial == serial_ && !ended()) obey(JoinEnded{me_, JoinEnded::Why::closed});
+        co_return;
+    }
     // Whoever closes a failed run of cpprun's has told first, and news travel as fast as the state.
     co_await pause(milliseconds(20));
     if (serial != serial_ || ended() || !failure_heard_.empty()) co_return;
@@ -771,6 +788,16 @@ void C10dMeeting::obey(const ClockSkewed& command) {
             "than a few seconds",
             terminal_safe(command.node.addr), std::abs(static_cast<double>(command.ahead.count())) / 1000,
             command.ahead.count() > 0 ? "ahead of" : "behind"),
+        true);
+}
+
+void C10dMeeting::obey(const NewcomersHeldBack& command) {
+    log(LogLevel::warning,
+        fmt::format(
+            "{} has to wait for up to {:.0f} s to be let in: nodes that came or went have ended {} round{} within "
+            "a minute each",
+            names(command.nodes), std::chrono::duration<double>(command.wait).count(), command.short_rounds,
+            command.short_rounds == 1 ? "" : "s in a row"),
         true);
 }
 
@@ -804,6 +831,12 @@ awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> memb
     }
     place_link_ = link.value();
     const auto shared = place_link_;
+    if (!change_.empty()) {
+        const auto changes = co_await count_change(members->round);
+        if (stale()) co_return;
+        // Where the store did not answer, what follows will tell.
+        if (changes && end_over_changes(changes.value())) co_return;
+    }
     const auto master = co_await find_master(shared, *members, rank);
     if (stale()) co_return;
     if (!master) {
@@ -837,6 +870,29 @@ awaitable<void> C10dMeeting::take_place(std::shared_ptr<const RoundMembers> memb
     log(LogLevel::info, fmt::format("round {}: node {} of {} after {:.3f} s, members: {}", members->round, rank, world,
                                     taken, names(members->by_rank)));
     post(RoundReady{std::move(place)});
+}
+
+/// How often the members have changed by now. All nodes that know count, one for all of them.
+C10dMeeting::Async<std::int64_t> C10dMeeting::count_change(std::int64_t round) {
+    const std::string total = own_prefix() + "changes";
+    const auto of_round = co_await ops()->add(fmt::format("{}/{}", total, round), 1);
+    if (!of_round) co_return as_error(of_round.error());
+    const auto count = co_await ops()->add(total, of_round.value() == 1 ? 1 : 0);
+    if (!count) co_return as_error(count.error());
+    co_return count.value();
+}
+
+bool C10dMeeting::end_over_changes(std::int64_t changes) {
+    log(LogLevel::info, fmt::format("membership change {} of the run: {}", changes, change_));
+    const auto limit = config().restart.membership_changes;
+    if (!limit || changes <= *limit) return false;
+    ends_the_run_ = true;
+    ++serial_;
+    post(JoinFailed{failure(fmt::format("the nodes of the run have changed {} times ({}), and "
+                                        "--max-membership-changes={} allows no more",
+                                        changes, change_, *limit)),
+                    false});
+    return true;
 }
 
 C10dMeeting::Async<MasterAddress> C10dMeeting::serve_workers() {
@@ -986,7 +1042,7 @@ awaitable<void> C10dMeeting::wait_for_others(std::shared_ptr<const RoundMembers>
 }
 
 awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()> done) {
-    const bool failed = result.outcome == RunResult::Outcome::workers_failed ||
+    const bool failed = ends_the_run_ || result.outcome == RunResult::Outcome::workers_failed ||
                         (result.outcome == RunResult::Outcome::not_started && in_round_);
     // Who leaves while others still work does not end the run.
     const bool good = result.outcome == RunResult::Outcome::succeeded && in_round_ && !others_work_;
@@ -1062,7 +1118,7 @@ Clock::time_point C10dMeeting::lease_of_state() const {
 }
 
 C10dMeeting::Milliseconds C10dMeeting::seconds_of(const char* key, int otherwise) const {
-    return conf_seconds(rendezvous(), key, otherwise);
+    return conf_seconds(rendezvous().conf, key, seconds(otherwise));
 }
 
 awaitable<void> C10dMeeting::show_progress() {

@@ -62,6 +62,7 @@ class C10dMeeting final : public StoreMeeting {
     void obey(const Reinstated& command);
     void obey(const FenceDue& command);
     void obey(const ClockSkewed& command);
+    void obey(const NewcomersHeldBack& command);
     void obey(const RankWishesIgnored& command);
     boost::asio::awaitable<void> read_state();
     boost::asio::awaitable<void> swap_state(RendezvousState desired);
@@ -70,6 +71,8 @@ class C10dMeeting final : public StoreMeeting {
     boost::asio::awaitable<void> read_rank_wishes();
 
     boost::asio::awaitable<void> take_place(std::shared_ptr<const RoundMembers> members, int rank, std::int64_t serial);
+    Async<std::int64_t> count_change(std::int64_t round);
+    bool end_over_changes(std::int64_t changes);
     Async<MasterAddress> find_master(std::shared_ptr<StoreLink> link, const RoundMembers& members, int rank);
     Async<MasterAddress> serve_workers();
     /// What was told in that round; none: nothing. Port 0: it makes no sense.
@@ -95,6 +98,7 @@ class C10dMeeting final : public StoreMeeting {
     Milliseconds connect_time() const;
     Moment now() const;
     std::string names(const std::vector<NodeId>& nodes) const;
+    std::string change_of_members(const RoundMembers& before, const RoundMembers& after) const;
     std::string describe(const RoundMembers& members, const std::vector<int>& ranks) const;
 
     NodeId me_;
@@ -108,8 +112,10 @@ class C10dMeeting final : public StoreMeeting {
     bool introduced_ = false;
     bool mending_ = false;
     std::chrono::steady_clock::time_point joined_at_;
-    bool round_told_ = false;   ///< a round has formed for the latest wish to join
-    bool others_work_ = false;  ///< the exit barrier's time was over before they had ended
+    std::string change_;         ///< who came and who went since the round before; empty: nobody, or not known
+    bool ends_the_run_ = false;  ///< the nodes have changed too often
+    bool round_told_ = false;    ///< a round has formed for the latest wish to join
+    bool others_work_ = false;   ///< the exit barrier's time was over before they had ended
     std::shared_ptr<const RoundMembers> members_;
     int rank_ = 0;
     bool mixed_ = false;  ///< torchrun agents are in the round

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/rendezvous/static_meeting.hpp"
 
+#include "core/rendezvous/conf_values.hpp"
 #include "core/text/json_fields.hpp"
 #include "core/text/python_json.hpp"
 #include "core/text/terminal_safe.hpp"
@@ -77,9 +78,7 @@ StaticMeeting::~StaticMeeting() {
 }
 
 StaticMeeting::Milliseconds StaticMeeting::timeout() const {
-    const auto found = rendezvous().conf.find("timeout");
-    const double given = found == rendezvous().conf.end() ? 900 : std::strtod(found->second.c_str(), nullptr);
-    return milliseconds(static_cast<std::int64_t>(std::max(0.001, given) * 1000));
+    return std::max(milliseconds(1), conf_seconds(rendezvous().conf, "timeout", std::chrono::seconds(900)));
 }
 
 std::string StaticMeeting::attempt_key(const char* what, std::int64_t attempt) const {

@@ -21,6 +21,16 @@ def signals(mask):
     return [n for n in range(1, 65) if value >> (n - 1) & 1]
 
 
+def parent():
+    """Name and parent of our parent."""
+    try:
+        with open(f"/proc/{os.getppid()}/stat") as stat:
+            name, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
+            return [name, int(rest.split()[1])]
+    except FileNotFoundError:
+        return None
+
+
 with open("/proc/self/cmdline", "rb") as cmdline:
     argv = [os.fsdecode(word) for word in cmdline.read().split(b"\0")[:-1]]
 with open("/proc/self/environ", "rb") as environ:
@@ -42,6 +52,7 @@ record = {
     "pid": os.getpid(),
     "start": int(open("/proc/self/stat", "rb").read().rpartition(b")")[2].split()[19]),
     "ppid": os.getppid(),
+    "parent": parent(),
     "proc": {
         "session_leader": os.getsid(0) == os.getpid(),
         "group_leader": os.getpgid(0) == os.getpid(),

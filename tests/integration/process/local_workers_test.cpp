@@ -163,7 +163,7 @@ TEST_P(LocalWorkersIn, ATreeIsToldOnceAndOnlyWhoWasNotReachedBefore) {
         [&] { return std::filesystem::exists(dir / "ready1") && std::filesystem::exists(dir / "ready2"); }));
     group.workers.signal(0, SIGTERM);
     ASSERT_TRUE(group.run_until([&] { return group.ends.contains(0); }));
-    group.workers.signal_tree(0, SIGTERM);
+    group.workers.signal_trees({0}, SIGTERM);
     const auto told = [&](const std::string& name) {
         std::ifstream file(dir / name);
         return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
@@ -175,6 +175,21 @@ TEST_P(LocalWorkersIn, ATreeIsToldOnceAndOnlyWhoWasNotReachedBefore) {
     EXPECT_EQ(told("same"), 1);
     group.workers.release(true);
     if (const pid_t escaped = pid_in(dir / "ready2"); escaped > 0) ::kill(escaped, SIGKILL);
+}
+
+TEST_P(LocalWorkersIn, TreesOfSeveralAreToldApartInOneLook) {
+    const test::TempDir dir;
+    Group group(open());
+    for (const int rank : {0, 1, 2}) {
+        const std::string child = "sh -c 'echo $$ > " + (dir / std::to_string(rank)) + "; exec sleep 300' & ";
+        ASSERT_TRUE(group.start(shell((rank == 1 ? "" : child) + "exec sleep 300")));
+    }
+    ASSERT_TRUE(group.run_until([&] { return pid_in(dir / "0") > 0 && pid_in(dir / "2") > 0; }));
+    const std::vector<std::vector<pid_t>> expected{{pid_in(dir / "0")}, {}, {pid_in(dir / "2")}};
+    EXPECT_EQ(group.workers.trees(), expected);
+    group.workers.kill_trees();
+    EXPECT_TRUE(group.run_until([&] { return group.ends.size() == 3 && group.workers.left().empty(); }));
+    group.workers.release(true);
 }
 
 TEST_P(LocalWorkersIn, ATreeOfAThousandIsKilledAtOnce) {

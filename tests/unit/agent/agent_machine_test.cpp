@@ -663,6 +663,49 @@ TEST(AgentMachine, AKeyOnTheTerminalIsOneLine) {
     EXPECT_TRUE(agent.result()->from_terminal);
 }
 
+TEST(AgentMachine, AKeyOnTheTerminalIsOneLineWithStubbornDescendantsToo) {
+    Agent agent(settings(1));
+    agent.leave_trees().started().send(SignalReceived{SIGINT, true, "", true}).exits(0, ok);
+    agent.send(TimerFired{AgentTimer::grace});
+    ASSERT_EQ(agent.all<KillTrees>().size(), 1U);
+    EXPECT_TRUE(agent.all<KillTrees>().front().quiet);
+}
+
+TEST(AgentMachine, WhoeverSignalsTheWorkersTooHasNothingPassedOn) {
+    AgentSettings s = settings(2);
+    s.sender_tells_workers = true;
+    Agent agent(s);
+    agent.leave_trees().started().send(SignalToForward{SIGUSR1, ""}).send(SignalReceived{SIGTERM, true, ""});
+    agent.exits(0, ok);
+    EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
+    EXPECT_THAT(agent.all<SignalTrees>(), IsEmpty());
+    EXPECT_EQ(agent.all<ArmTimer>().back().after, 30s) << "the grace period runs all the same";
+    agent.send(TimerFired{AgentTimer::grace});
+    ASSERT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    EXPECT_EQ(agent.all<SignalWorkers>().front().signo, SIGKILL);
+}
+
+TEST(AgentMachine, AKeyAFailureAndASignalThatIsNotHandledReachTheWorkersInAnyCase) {
+    AgentSettings s = settings(2);
+    s.sender_tells_workers = true;
+    const AgentEvent events[] = {SignalReceived{SIGINT, true, "", true}, SignalReceived{SIGUSR1, false, ""},
+                                 MembershipChanged{"more"}};
+    for (const AgentEvent& event : events) {
+        Agent agent(s);
+        agent.started().send(event);
+        EXPECT_EQ(agent.all<SignalWorkers>().size(), 1U);
+    }
+}
+
+TEST(AgentMachine, WhatCannotBeKilledIsGivenUpInBoundedTimeHoweverLongASaveMayTake) {
+    AgentSettings s = settings(1);
+    s.shutdown_timeout = std::chrono::hours(10);
+    Agent agent(s);
+    agent.started().send(SignalReceived{SIGINT, true, ""}).send(SignalReceived{SIGINT, true, ""});
+    EXPECT_EQ(agent.all<ArmTimer>().back().timer, AgentTimer::abandon);
+    EXPECT_EQ(agent.all<ArmTimer>().back().after, 30s);
+}
+
 TEST(AgentMachine, SuspendsOnceAndContinues) {
     Agent agent(settings(1));
     agent.started().send(Continued{}).send(SuspensionAsked{}).send(SuspensionAsked{});

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 namespace cpprun::test {
 namespace {
 
@@ -419,6 +421,8 @@ TEST(Values, TheShutdownTimeoutFallsBackToItsVariable) {
     machine.set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600");
     EXPECT_EQ(seconds(machine, {}), 600);
     EXPECT_EQ(seconds(machine, {"--shutdown-timeout=0"}), 0);
+    EXPECT_EQ(seconds(machine, {"--shutdown-timeout=1_000"}), 1000);
+    EXPECT_EQ(seconds(machine, {"--shutdown-timeout=99999999999999999999"}), std::numeric_limits<int>::max());
     machine.set("PET_SHUTDOWN_TIMEOUT", "7");
     EXPECT_EQ(seconds(machine, {}), 7);
     FakeMachine negative;
@@ -618,6 +622,14 @@ TEST(Values, B22ALauncherForEachTaskIsOneWarningOfTheFirstTask) {
             EXPECT_THAT(notices.front().text, StartsWith("the batch system starts " + std::to_string(row.launchers) +
                                                          " launchers on this node (SLURM_STEP_TASKS_PER_NODE="));
     }
+}
+
+TEST(Values, B22TheWarningCanBeSilenced) {
+    FakeMachine machine;
+    machine.set("SLURM_STEP_TASKS_PER_NODE", "8").set("SLURM_NODEID", "0").set("SLURM_LOCALID", "0");
+    machine.set("OMP_NUM_THREADS", "1");
+    EXPECT_EQ(machine.launch({"--nproc-per-node=2", "w.py"}).notices.size(), 1U);
+    EXPECT_THAT(machine.launch({"--nproc-per-node=2", "--no-task-warning", "w.py"}).notices, IsEmpty());
 }
 
 TEST(Values, B22OtherStartersOfTasksAreKnownAndABatchScriptIsNone) {

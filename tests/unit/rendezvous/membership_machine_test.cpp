@@ -374,6 +374,18 @@ TEST(HoldBack, EachNewcomerAfterAShortRoundWaitsLongerUpToABound) {
     EXPECT_LE(waits.back(), seconds(30));
 }
 
+TEST(HoldBack, IsSaidOnceForEachWhile) {
+    Rig rig = running(settings(1, 3));
+    for (int i = 0; i < 4; ++i) newcomer_ends_round(rig, {"flapping", 100 + i, 0});
+    const auto told = rig.take<NewcomersHeldBack>();
+    ASSERT_GE(told.size(), 1U);
+    ASSERT_LE(told.size(), 3U) << "the first newcomer is let in at once";
+    EXPECT_EQ(told.back().short_rounds, 3);
+    EXPECT_THAT(told.back().nodes, ElementsAre(NodeId{"flapping", 103, 0}));
+    EXPECT_GT(told.back().wait, milliseconds(0));
+    EXPECT_LE(told.back().wait, seconds(4));
+}
+
 TEST(HoldBack, ARoundOfAMinuteMakesItGood) {
     Rig rig = running(settings(1, 3));
     for (int i = 0; i < 6; ++i) newcomer_ends_round(rig, {"flapping", 100 + i, 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/python_number.hpp"
+#include "core/text/python_number.hpp"
 
 #include "core/text/digits.hpp"
 
