@@ -28,7 +28,7 @@ class CaptureTest : public testing::TestWithParam<bool> {
         runs.push_back(RunLogs::create(config, "none", {}).value());
         return runs.back().begin_attempt(0, 0, nproc).value();
     }
-    static std::string no_prefix(int /*rank*/) { return "never shown"; }
+    static std::string no_prefix(int /*rank*/, Std /*stream*/) { return "never shown"; }
     static std::uint64_t memory_of(const WorkerLogs& worker) {
         struct stat facts {};
         ::fstat(worker.err.captured->get(), &facts);

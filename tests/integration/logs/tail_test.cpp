@@ -37,7 +37,7 @@ class TailTest : public testing::TestWithParam<bool> {
         config.tee.for_all = streams;
         return config;
     }
-    static std::string prefix(int rank) { return "[default" + std::to_string(rank) + "]:"; }
+    static std::string prefix(int rank, Std /*stream*/) { return "[default" + std::to_string(rank) + "]:"; }
 
     ScratchDirectory scratch;
     std::vector<RunLogs> runs;
@@ -158,8 +158,8 @@ TEST_P(TailTest, TwoTimes200000LinesArriveWholeAndInOrder) {
         const auto rank = static_cast<std::size_t>(line.at(8) - '0');
         ASSERT_LT(rank, 2U) << line;
         const std::string number = std::to_string(++seen.at(rank));
-        ASSERT_EQ(line,
-                  prefix(static_cast<int>(rank)) + "rank " + std::to_string(rank) + " line " + number + " of many");
+        ASSERT_EQ(line, prefix(static_cast<int>(rank), Std::out) + "rank " + std::to_string(rank) + " line " + number +
+                            " of many");
     }
     EXPECT_THAT(seen, ElementsAre(200000, 200000));
 }
@@ -361,12 +361,13 @@ TEST_P(TailTest, ASocketAsConsoleGetsEverything) {
     wait_for(start_worker("seq 100000", attempt.workers[0]));
     ASSERT_TRUE(rig.drain());
     writer.reset();
-    EXPECT_EQ(received.get(), std::filesystem::file_size(attempt.workers[0].out.path) + 100000 * prefix(0).size());
+    EXPECT_EQ(received.get(),
+              std::filesystem::file_size(attempt.workers[0].out.path) + 100000 * prefix(0, Std::out).size());
 }
 
 TEST_P(TailTest, AFileThatIsNotThereIsAFailure) {
     TailRig rig(options());
-    const auto added = rig.tail->add_stream(TailStream{.path = scratch / "absent", .prefix = ""});
+    const auto added = rig.tail->add_stream(TailStream{.path = scratch / "absent", .prefix = std::string()});
     ASSERT_FALSE(added.has_value());
     EXPECT_THAT(added.error().message, HasSubstr("absent: No such file or directory"));
 }
@@ -435,7 +436,7 @@ TEST(TailWithoutInotify, AUserWithoutInstancesLeftStillSeesEveryLine) {
     TailRig rig(TailOptions{.stdout_fd = out.fd(), .stderr_fd = out.fd()});
     const std::string path = scratch / "log";
     std::ofstream log(path);
-    rig.tail->add_stream(TailStream{.path = path, .prefix = "P:"}).value();
+    rig.tail->add_stream(TailStream{.path = path, .prefix = std::string("P:")}).value();
     log << "one\n" << std::flush;
     EXPECT_EQ(out.read(6), "P:one\n");
     log << "two\n" << std::flush;
@@ -465,7 +466,7 @@ TEST(TailAtRest, TheCopyingThreadDoesNotWakeWhileNothingIsWritten) {
     for (int rank = 0; rank < 64; ++rank) {
         const std::string path = scratch / std::to_string(rank);
         std::ofstream(path) << "hello\n" << std::flush;
-        rig.tail->add_stream(TailStream{.path = path, .prefix = "P:"}).value();
+        rig.tail->add_stream(TailStream{.path = path, .prefix = std::string("P:")}).value();
     }
     const std::size_t all = 64 * std::string("P:hello\n").size();
     EXPECT_EQ(out.read(all).size(), all);
