@@ -360,6 +360,7 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     BOOST_OUTCOME_TRY(workers_.start(spec));
     logs.out.file.reset();
     logs.err.file.reset();
+    logs.err.terminal.reset();
     return boost::outcome_v2::success();
 }
 

@@ -228,6 +228,10 @@ void Copier::take_from_terminal(Followed& followed, std::size_t bytes_max) {
     followed.not_before = {};
 }
 
+bool Copier::is_shown(const Followed& followed) const {
+    return followed.console != nullptr && !followed.console->failed();
+}
+
 bool Copier::is_read(const Followed& followed) const {
     return followed.console != nullptr && (!followed.console->failed() || followed.filter);
 }
@@ -445,7 +449,7 @@ void Copier::arm(Followed& followed) {
 void Copier::show_what_is_due() {
     for (Followed& followed : followed_) {
         const auto due = followed.prefixer.due();
-        if (!due || now_ < *due || !has_room(followed) || !is_read(followed)) continue;
+        if (!due || now_ < *due || !has_room(followed) || !is_shown(followed)) continue;
         if (followed.stream.prefix.has_moment()) renew_prefix(followed);
         show(followed, [&](std::string& out) { followed.prefixer.show_due(out, now_); });
     }
@@ -566,7 +570,7 @@ std::optional<Copier::Clock::time_point> Copier::next_deadline() const {
         if (!has_room(followed)) continue;
         if (followed.dirty) include(followed.not_before);
         const auto due = followed.prefixer.due();
-        if (due && is_read(followed)) include(*due);
+        if (due && is_shown(followed)) include(*due);
     }
     for (const LineFolder& folder : folders_) {
         if (const auto due = folder.due()) include(*due);

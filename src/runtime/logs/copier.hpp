@@ -124,6 +124,7 @@ class Copier {
     std::optional<Clock::time_point> next_too_much_check() const;
     void arm(Followed& followed);
     void show_what_is_due();
+    bool is_shown(const Followed& followed) const;
     bool is_read(const Followed& followed) const;
     bool is_done(const Followed& followed) const;
     bool has_room(const Followed& followed) const;
