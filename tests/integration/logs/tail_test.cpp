@@ -456,6 +456,16 @@ long naps_of_copying_threads() {
     return sum;
 }
 
+/// The processor time of the same threads.
+std::chrono::nanoseconds work_of_copying_threads() {
+    std::chrono::nanoseconds sum{0};
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        if (contents(task.path().string() + "/comm") != std::string(Copier::thread_name) + "\n") continue;
+        sum += std::chrono::nanoseconds(std::stoll(contents(task.path().string() + "/schedstat")));
+    }
+    return sum;
+}
+
 TEST(TailAtRest, TheCopyingThreadDoesNotWakeWhileNothingIsWritten) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "the thread sanitizer has a thread of its own, which wakes up by itself";
@@ -475,6 +485,30 @@ TEST(TailAtRest, TheCopyingThreadDoesNotWakeWhileNothingIsWritten) {
         const long before = naps_of_copying_threads();
         std::this_thread::sleep_for(1s);
         return naps_of_copying_threads() == before;
+    }));
+}
+
+TEST(TailAtRest, ALineThatAClosedConsoleNeverGotKeepsNobodyAwake) {
+    ScratchDirectory scratch;
+    PipeConsole out;
+    TailRig rig(TailOptions{.stdout_fd = out.fd(), .stderr_fd = out.fd()});
+    const std::string path = scratch / "log";
+    std::ofstream file(path);
+    const auto needles = std::vector<std::string>{"x"};
+    const auto filtered =
+        std::make_shared<const UniqueFd>(::open((scratch / "filtered").c_str(), O_WRONLY | O_CREAT, 0600));
+    rig.tail
+        ->add_stream(
+            TailStream{.path = path, .prefix = std::string("P:"), .filters = needles, .filtered_file = filtered})
+        .value();
+    out.close_reader();
+    file << "a line\na line without end" << std::flush;
+    EXPECT_TRUE(rig.run_until(hang_bound, [&] { return !rig.problems.empty(); }));
+    std::this_thread::sleep_for(500ms);
+    EXPECT_TRUE(rig.run_until(10s, [] {
+        const auto before = work_of_copying_threads();
+        std::this_thread::sleep_for(1s);
+        return work_of_copying_threads() < before + 20ms;
     }));
 }
 
