@@ -111,8 +111,7 @@ void LineFolder::take_with_all_before(const Group& group, std::vector<FoldedLine
 std::vector<FoldedLine> LineFolder::take_due(Time now) {
     std::vector<FoldedLine> lines;
     // In the order in which they began, as that is how people read them.
-    while (!complete_.empty())
-        take_with_all_before(groups_.at(*std::min_element(complete_.begin(), complete_.end())), lines);
+    while (!complete_.empty()) take_with_all_before(groups_.at(*complete_.begin()), lines);
     while (!groups_.empty() && (bytes_ > bytes_max_ || now >= groups_.begin()->second.until))
         take_with_all_before(groups_.begin()->second, lines);
     return lines;

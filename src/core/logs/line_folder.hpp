@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -75,7 +76,7 @@ class LineFolder {
     std::unordered_map<std::size_t, std::deque<Group*>> by_hash_;
     std::unordered_map<int, Queue> queues_;  ///< by source: its lines that wait, in order
     std::unordered_set<int> sources_;
-    std::unordered_set<std::uint64_t> complete_;  ///< numbers of groups that all sources are in
+    std::set<std::uint64_t> complete_;  ///< numbers of groups that all sources are in
 };
 
 }  // namespace cpprun

@@ -8,7 +8,8 @@
 // The two sides talk by posting; callbacks run on the agent's io_context.
 //
 // A worker never waits for the console. What the console does not take stays in the file, where it is read from later;
-// memory is bounded by about 0.5 MiB per console and 1 MiB per stream that holds an endless line.
+// memory is bounded by about 0.5 MiB per console, 2 MiB per stream that holds endless lines, and 4 MiB per console
+// where lines are folded.
 #pragma once
 
 #include "core/error.hpp"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
 #include <random>
 
 namespace cpprun {
@@ -141,7 +141,6 @@ TEST_P(LineFolderSimulation, NothingIsLostAndEachRanksOrderIsKept) {
     LineFolder folder = folder_of(ranks);
     std::vector<std::vector<std::string>> written(static_cast<std::size_t>(ranks));
     std::vector<std::vector<std::string>> shown(static_cast<std::size_t>(ranks));
-    std::map<std::string, LineFolder::Time> since;
     std::size_t lines_shown = 0;
     const auto take = [&](const std::vector<FoldedLine>& lines) {
         lines_shown += lines.size();
