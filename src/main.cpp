@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
     if (const auto* output = std::get_if<TextOutput>(&invocation.value())) return show(*output);
     const auto& request = std::get<LaunchRequest>(invocation.value());
     set_log_level(request.config.log_level);
+    set_color(request.config.logs.color);
     return launch(request.config, request.notices, host, signals);
 }
 

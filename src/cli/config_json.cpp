@@ -37,6 +37,20 @@ const char* name_of(Capture capture) {
             return "auto";
         case Capture::file:
             return "file";
+        case Capture::pty:
+            return "pty";
+    }
+    return "";
+}
+
+const char* name_of(ColorWhen when) {
+    switch (when) {
+        case ColorWhen::automatic:
+            return "auto";
+        case ColorWhen::always:
+            return "always";
+        case ColorWhen::never:
+            return "never";
     }
     return "";
 }
@@ -62,6 +76,12 @@ const char* name_of(RankOrder order) {
 
 double seconds(std::chrono::milliseconds time) {
     return std::chrono::duration<double>(time).count();
+}
+
+Json ranges_json(const std::vector<RankSpan>& ranges) {
+    Json list = Json::array();
+    for (const RankSpan& range : ranges) list.push_back({range.first, range.last});
+    return list;
 }
 
 Json rendezvous_json(const RendezvousConfig& config) {
@@ -106,7 +126,12 @@ Json logs_json(const LogConfig& config) {
             {"local_ranks_filter", config.local_ranks_filter},
             {"duplicate_stdout_filters", config.duplicate_stdout_filters},
             {"duplicate_stderr_filters", config.duplicate_stderr_filters},
-            {"capture", name_of(config.capture)}};
+            {"capture", name_of(config.capture)},
+            {"prefix_template", or_null(config.prefix_template)},
+            {"color", name_of(config.color)},
+            {"ranks_filter", ranges_json(config.ranks_filter)},
+            {"fold_lines", seconds(config.fold_window)},
+            {"progress_bars", config.progress_bars == ProgressBars::all ? "all" : "newest"}};
 }
 
 Json stop_json(const StopConfig& config) {

@@ -15,6 +15,7 @@
 #include "core/devices/cpu_count.hpp"
 #include "core/devices/virtual_rank.hpp"
 #include "core/devices/worker_count.hpp"
+#include "core/logs/prefix_template.hpp"
 #include "core/logs/std_spec.hpp"
 #include "core/text/python_number.hpp"
 #include "core/text/whole_number.hpp"
@@ -203,8 +204,32 @@ class Resolver {
         if (setting(OptionId::duplicate_stderr_filters).given())
             logs.duplicate_stderr_filters = split_filters(text(OptionId::duplicate_stderr_filters));
         const std::string& capture = text(OptionId::capture);
-        logs.capture = capture == "off" ? Capture::off : capture == "file" ? Capture::file : Capture::automatic;
+        logs.capture = capture == "off"    ? Capture::off
+                       : capture == "file" ? Capture::file
+                       : capture == "pty"  ? Capture::pty
+                                           : Capture::automatic;
+        const std::string& color = text(OptionId::color);
+        logs.color = color == "always" ? ColorWhen::always : color == "never" ? ColorWhen::never : ColorWhen::automatic;
+        logs.progress_bars = text(OptionId::progress_bars) == "all" ? ProgressBars::all : ProgressBars::newest;
+        BOOST_OUTCOME_TRY(resolve_log_prefix());
+        BOOST_OUTCOME_TRY(logs.ranks_filter, ranks_filter());
+        BOOST_OUTCOME_TRY(resolve_folding());
         return resolve_log_dir();
+    }
+
+    Result<void> resolve_log_prefix() {
+        const Setting& prefix = setting(OptionId::log_prefix);
+        const Setting& other = setting(OptionId::log_line_prefix_template);
+        if (prefix.text.empty()) return boost::outcome_v2::success();
+        const auto spelt_out = prefix_template_of(prefix.text);
+        if (!spelt_out) return invalid_value(raw_, OptionId::log_prefix);
+        if (prefix.source == Source::command_line && other.source == Source::command_line)
+            return invalid_value(raw_, OptionId::log_prefix, "--log-line-prefix-template is given too");
+        // What stands on the command line beats a variable.
+        if (prefix.source == Source::environment && other.source == Source::command_line && !other.text.empty())
+            return boost::outcome_v2::success();
+        config_.logs.prefix_template = *spelt_out;
+        return boost::outcome_v2::success();
     }
 
     Result<void> resolve_log_dir() {
@@ -226,6 +251,30 @@ class Resolver {
             ranks.push_back(static_cast<int>(std::clamp<std::int64_t>(*rank, -1, std::numeric_limits<int>::max())));
         }
         return ranks;
+    }
+
+    Result<std::vector<RankSpan>> ranks_filter() const {
+        std::vector<RankSpan> ranges;
+        if (text(OptionId::ranks_filter).empty()) return ranges;
+        for (const std::string_view part : split_at_commas(text(OptionId::ranks_filter))) {
+            const std::string_view word = strip_blanks(part);
+            const std::size_t dash = word.find('-');
+            const auto first = cpprun::whole_number<int>(word.substr(0, dash));
+            const auto last = dash == std::string_view::npos ? first : cpprun::whole_number<int>(word.substr(dash + 1));
+            if (!first || !last || *first < 0 || *last < *first) return invalid_value(raw_, OptionId::ranks_filter);
+            ranges.push_back({*first, *last});
+        }
+        return ranges;
+    }
+
+    Result<void> resolve_folding() {
+        const auto window = parse_duration(text(OptionId::fold_lines));
+        if (!window || *window > std::chrono::minutes(1)) return invalid_value(raw_, OptionId::fold_lines);
+        config_.logs.fold_window = *window;
+        const bool teed = config_.logs.tee.for_all != Std::none || !config_.logs.tee.by_rank.empty();
+        if (window->count() > 0 && !teed)
+            say(Notice::Level::warning, "--fold-lines folds the lines of --tee, which is not given");
+        return boost::outcome_v2::success();
     }
 
     Result<StdSpec> streams(OptionId id) const {
@@ -257,6 +306,7 @@ class Resolver {
         BOOST_OUTCOME_TRY(config_.stop.requeue_exit_code, number_between<int>(OptionId::requeue_exit_code, 1, 255));
         BOOST_OUTCOME_TRY(config_.stop.stdin_rank,
                           number_between<std::int64_t>(OptionId::stdin_rank, 0, std::numeric_limits<int>::max()));
+        config_.logs.reading_rank = config_.stop.stdin_rank;
         return resolve_health();
     }
 

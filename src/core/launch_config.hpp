@@ -121,6 +121,26 @@ enum class Capture : std::uint8_t {
     off,        ///< it is the launcher's own
     automatic,  ///< as `file`, unless the launcher's stderr is a terminal
     file,       ///< by way of a file of the launcher's, which keeps the last words
+    pty,        ///< it is a pseudo-terminal, whose bytes go into such a file
+};
+
+/// --progress-bars: what the console shows of teed lines that a carriage return begins anew.
+enum class ProgressBars : std::uint8_t {
+    newest,  ///< the newest state now and then, over the last one where the console is a terminal
+    all,     ///< each state as a line
+};
+
+/// Ranks from `first` to `last`, both included.
+struct RankSpan {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+};
+
+/// --color: of prefixes and of the launcher's own lines.
+enum class ColorWhen : std::uint8_t {
+    automatic,  ///< on a terminal that knows colours, unless NO_COLOR is set
+    always,
+    never,
 };
 
 struct LogConfig {
@@ -129,7 +149,13 @@ struct LogConfig {
     StdSpec redirects;
     StdSpec tee;
     std::optional<std::string> line_prefix_template;
-    std::vector<int> local_ranks_filter;  ///< empty: all
+    std::optional<std::string> prefix_template;  ///< --log-prefix, presets spelt out; beats line_prefix_template
+    ColorWhen color = ColorWhen::automatic;
+    ProgressBars progress_bars = ProgressBars::newest;
+    std::vector<int> local_ranks_filter;       ///< empty: all
+    std::vector<RankSpan> ranks_filter;        ///< of global ranks; empty: all
+    std::optional<std::int64_t> reading_rank;  ///< the global rank that gets stdin is shown whatever the filters say
+    std::chrono::milliseconds fold_window{0};  ///< within which equal lines of several ranks are one; 0: never
     std::vector<std::string> duplicate_stdout_filters;
     std::vector<std::string> duplicate_stderr_filters;
     Capture capture = Capture::off;

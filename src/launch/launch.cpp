@@ -26,6 +26,7 @@
 #include <boost/asio/io_context.hpp>
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
@@ -109,6 +110,7 @@ Result<FinishedRun> run(const LaunchConfig& config, const HostFacts& host, Signa
     BOOST_OUTCOME_TRY(std::optional<EventFile> events, open_events(config));
     std::set<int> wanted = handled_signals(config.stop);
     wanted.insert(config.stop.forward_signals.begin(), config.stop.forward_signals.end());
+    if (config.logs.capture == Capture::pty) wanted.insert(SIGWINCH);
     hold_also(signals, wanted);
     BOOST_OUTCOME_TRY(auto cpus, cpus_by_rank(config, host));
     BOOST_OUTCOME_TRY(auto devices, virtual_devices(config, host));

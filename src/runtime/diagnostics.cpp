@@ -29,12 +29,8 @@ spdlog::logger& logger() {
     return instance;
 }
 
-/// A terminal that can take back what stands on its last line.
 bool stderr_is_terminal() {
-    static const bool answer = [] {
-        const char* kind = std::getenv("TERM");
-        return ::isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
-    }();
+    static const bool answer = can_write_over(STDERR_FILENO);
     return answer;
 }
 
@@ -84,6 +80,22 @@ void set_log_level(std::string_view level) {
     } else {
         lowest_shown = spdlog::level::warn;
     }
+}
+
+bool shows_color(int fd, ColorWhen when) {
+    if (when != ColorWhen::automatic) return when == ColorWhen::always;
+    const char* unwanted = std::getenv("NO_COLOR");
+    return can_write_over(fd) && (unwanted == nullptr || *unwanted == '\0');
+}
+
+bool can_write_over(int fd) {
+    const char* kind = std::getenv("TERM");
+    return ::isatty(fd) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+void set_color(ColorWhen when) {
+    auto& sink = dynamic_cast<spdlog::sinks::stderr_color_sink_mt&>(*logger().sinks().front());
+    sink.set_color_mode(shows_color(STDERR_FILENO, when) ? spdlog::color_mode::always : spdlog::color_mode::never);
 }
 
 void log(LogLevel level, std::string_view text, bool always) {

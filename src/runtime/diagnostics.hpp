@@ -3,6 +3,8 @@
 // every line of a record, so that tools can match the message alone.
 #pragma once
 
+#include "core/launch_config.hpp"
+
 #include <chrono>
 #include <string_view>
 
@@ -12,6 +14,16 @@ enum class LogLevel { debug, info, warning, error };
 
 /// Sets the lowest level that is shown. `level` is a Python level name as LOGLEVEL allows; unknown names mean WARNING.
 void set_log_level(std::string_view level);
+
+/// May the launcher write colours to `fd`? With ColorWhen::automatic: to a terminal that knows them, unless the user
+/// has set NO_COLOR (https://no-color.org).
+bool shows_color(int fd, ColorWhen when);
+
+/// Is `fd` a terminal on which a text can be written over? False for TERM=dumb.
+bool can_write_over(int fd);
+
+/// Whether the launcher's own records have colours, decided by shows_color().
+void set_color(ColorWhen when);
 
 /// One record, each of its lines with the prefix. `always`: shown at every level (contract 4.9).
 void log(LogLevel level, std::string_view text, bool always = false);

@@ -12,11 +12,13 @@ void LineFilter::append_if_chosen(std::string_view line, std::string& out) const
 }
 
 void LineFilter::feed(std::string_view bytes, std::string& out) {
-    lines_.feed(bytes, [&](std::string_view line, bool) { append_if_chosen(line, out); });
+    lines_.feed(bytes, [&](std::string_view line, LineEnd end) {
+        if (end != LineEnd::late_newline) append_if_chosen(line, out);
+    });
 }
 
 void LineFilter::finish(std::string& out) {
-    lines_.finish([&](std::string_view line, bool) { append_if_chosen(line, out); });
+    lines_.finish([&](std::string_view line, LineEnd) { append_if_chosen(line, out); });
 }
 
 }  // namespace cpprun

@@ -17,6 +17,9 @@ class LineFilter {
     LineFilter(std::string prefix, std::vector<std::string> needles)
         : prefix_(std::move(prefix)), needles_(std::move(needles)) {}
 
+    /// The prefix of lines that end from now on.
+    void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
+
     /// Appends to `out` the lines completed by `bytes` that match, each with prefix and \n. Looks at whole lines, also
     /// at those that the console got in parts (up to LineSplitter::line_bytes_max).
     void feed(std::string_view bytes, std::string& out);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bytes of a stream, as they come, into lines. A line ends at \n, \r or \r\n, as torchrun's copier reads them
-// (contract 5.3), so that each state of a progress bar is a line. No other byte means anything.
+// (contract 5.3), so that each state of a progress bar is a line of its own. No other byte means anything.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -13,18 +14,26 @@ namespace cpprun {
 /// How many bytes at the end of `text` begin a UTF-8 character that is not complete; 0..3.
 std::size_t incomplete_utf8_bytes(std::string_view text);
 
+/// What stands behind a piece of text.
+enum class LineEnd : std::uint8_t {
+    none,             ///< nothing yet: a piece of a line
+    newline,          ///< \n or \r\n
+    carriage_return,  ///< \r alone, as far as has been read
+    late_newline,     ///< the \n after a \r that has been told as a carriage_return; the text is empty
+};
+
 class LineSplitter {
   public:
     /// A line longer than this is handed on in pieces, so that memory stays bounded.
     static constexpr std::size_t line_bytes_max = std::size_t{1} << 20U;
 
-    /// Calls take(text, ended) for each line that `bytes` complete (ended = true, text without its end), and for what
-    /// no longer fits a line (ended = false). The rest is held. `text` is valid during the call only.
+    /// Calls take(text, end) for each line that `bytes` complete (text without its end), and for what no longer fits a
+    /// line (LineEnd::none). The rest is held. `text` is valid during the call only.
     template <class Take>
     void feed(std::string_view bytes, Take&& take);
 
     /// Hands on what is held of a line that has not ended, but for the beginning of a UTF-8 character, as
-    /// take(text, false). Nothing is called when nothing is held.
+    /// take(text, LineEnd::none). Nothing is called when nothing is held.
     template <class Take>
     void flush(Take&& take);
 
@@ -37,7 +46,7 @@ class LineSplitter {
 
   private:
     template <class Take>
-    void take_line(std::string_view text, Take& take);
+    void take_line(std::string_view text, LineEnd end, Take& take);
     template <class Take>
     void hold(std::string_view rest, Take& take);
 
@@ -73,13 +82,13 @@ class LineEnds {
 }  // namespace detail
 
 template <class Take>
-void LineSplitter::take_line(std::string_view text, Take& take) {
+void LineSplitter::take_line(std::string_view text, LineEnd end, Take& take) {
     if (held_.empty()) {
-        take(text, true);
+        take(text, end);
         return;
     }
     held_.append(text);
-    take(std::string_view(held_), true);
+    take(std::string_view(held_), end);
     held_.clear();
 }
 
@@ -94,13 +103,20 @@ void LineSplitter::feed(std::string_view bytes, Take&& take) {
     if (bytes.empty()) return;
     std::size_t begin = after_carriage_return_ && bytes.front() == '\n' ? 1 : 0;
     after_carriage_return_ = false;
+    if (begin == 1) take(std::string_view(), LineEnd::late_newline);
     detail::LineEnds ends(bytes);
     for (std::size_t end = ends.next(begin); end != std::string_view::npos; end = ends.next(begin)) {
-        take_line(bytes.substr(begin, end - begin), take);
+        const std::string_view line = bytes.substr(begin, end - begin);
         begin = end + 1;
-        if (bytes[end] != '\r') continue;
-        if (begin == bytes.size()) after_carriage_return_ = true;
-        if (begin < bytes.size() && bytes[begin] == '\n') ++begin;
+        if (bytes[end] == '\n') {
+            take_line(line, LineEnd::newline, take);
+        } else if (begin < bytes.size() && bytes[begin] == '\n') {
+            ++begin;
+            take_line(line, LineEnd::newline, take);
+        } else {
+            after_carriage_return_ = begin == bytes.size();
+            take_line(line, LineEnd::carriage_return, take);
+        }
     }
     if (begin < bytes.size()) hold(bytes.substr(begin), take);
 }
@@ -109,14 +125,14 @@ template <class Take>
 void LineSplitter::flush(Take&& take) {
     const std::size_t whole = held_.size() - incomplete_utf8_bytes(held_);
     if (whole == 0) return;
-    take(std::string_view(held_).substr(0, whole), false);
+    take(std::string_view(held_).substr(0, whole), LineEnd::none);
     held_.erase(0, whole);
     if (held_.capacity() > line_bytes_max / 4) held_.shrink_to_fit();
 }
 
 template <class Take>
 void LineSplitter::finish(Take&& take) {
-    if (!held_.empty()) take(std::string_view(held_), false);
+    if (!held_.empty()) take(std::string_view(held_), LineEnd::none);
     held_.clear();
 }
 

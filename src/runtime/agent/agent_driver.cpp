@@ -50,8 +50,15 @@ AgentSettings settings_of(const LaunchConfig& config) {
 /// The captured streams of all workers together may hold this much that the console has not taken.
 constexpr std::uint64_t captured_bytes_of_node = std::uint64_t{512} << 20U;
 
-TailOptions tail_options(int nproc) {
+TailOptions tail_options(const LaunchConfig& config) {
+    const int nproc = config.nproc_per_node;
     TailOptions options;
+    options.stdout_color = shows_color(options.stdout_fd, config.logs.color);
+    options.stderr_color = shows_color(options.stderr_fd, config.logs.color);
+    options.stdout_in_place = can_write_over(options.stdout_fd);
+    options.stderr_in_place = can_write_over(options.stderr_fd);
+    options.progress_bars = config.logs.progress_bars;
+    options.fold_window = config.logs.fold_window;
     options.captured_bytes_max = std::clamp(captured_bytes_of_node / static_cast<std::uint64_t>(nproc),
                                             std::uint64_t{1} << 20U, options.captured_bytes_max);
     options.on_error = [](const std::string& text) { log(LogLevel::error, text, true); };
@@ -118,7 +125,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
                        post(Fenced{"This agent stood still for so long that the other nodes may have gone on"});
                    post(exit_event(rank, status));
                }),
-      tail_(io.get_executor(), tail_options(parts_.config.nproc_per_node)),
+      tail_(io.get_executor(), tail_options(parts_.config)),
       worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
@@ -225,8 +232,15 @@ void AgentDriver::on_signal(const ReceivedSignal& signal) {
         workers_.tend();
         return;
     }
+    const bool resized = signal.signo == SIGWINCH && parts_.config.logs.capture == Capture::pty;
+    // The workers' terminals are nobody's controlling terminal, so that the kernel tells nobody.
+    if (resized) tail_.resize(launchers_terminal_size());
     if (forwarded_signals_.contains(signal.signo)) {
         post(SignalToForward{signal.signo, signal.sender});
+        return;
+    }
+    if (resized && !handled) {
+        workers_.signal_all(SIGWINCH);
         return;
     }
     if (!handled && (signal.signo == SIGTSTP || signal.signo == SIGCONT)) {
@@ -293,21 +307,26 @@ Result<void> AgentDriver::begin_attempt() {
     BOOST_OUTCOME_TRY(worker_timers_.begin_attempt());
     say_health_check(parts_.host.environment);
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(place_.restart_count, static_cast<int>(place_.round),
-                                                               config.nproc_per_node));
+                                                               config.nproc_per_node, place_.ranks.global_base));
     chronicle_.logs_are_in(attempt_logs_.directory);
     evidence_.begin_attempt();
     starter_.begin_attempt(place_of(0));
-    return follow(tail_, attempt_logs_, [this](int rank) { return line_prefix(rank); });
+    return follow(tail_, attempt_logs_, [this](int rank, Std stream) { return line_prefix(rank, stream); });
 }
 
-std::string AgentDriver::line_prefix(int local_rank) const {
+LinePrefix AgentDriver::line_prefix(int local_rank, Std stream) const {
     PrefixValues values;
     values.role_name = parts_.config.role;
     values.local_rank = local_rank;
     values.rank = place_.ranks.global_base + local_rank;
     values.hostname = parts_.host.host_name;
-    return cpprun::line_prefix(choose_prefix_template(parts_.config.logs.line_prefix_template, parts_.host.environment),
-                               values);
+    const LogConfig& config = parts_.config.logs;
+    const std::string torchruns = choose_prefix_template(config.line_prefix_template, parts_.host.environment);
+    LinePrefix prefix = config.prefix_template
+                            ? LinePrefix::made(*config.prefix_template, values, stream, place_.restart_count)
+                            : LinePrefix(cpprun::line_prefix(torchruns, values));
+    prefix.belongs_to(values.rank);
+    return prefix;
 }
 
 WorkerPlace AgentDriver::place_of(int local_rank) const {
@@ -346,6 +365,7 @@ Result<void> AgentDriver::start_worker(int local_rank) {
     BOOST_OUTCOME_TRY(workers_.start(spec));
     logs.out.file.reset();
     logs.err.file.reset();
+    logs.err.terminal.reset();
     return boost::outcome_v2::success();
 }
 

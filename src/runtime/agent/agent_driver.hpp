@@ -90,7 +90,7 @@ class AgentDriver {
     Result<void> begin_attempt();
     void stop_when_all_is_said();
     Result<void> start_worker(int local_rank);
-    std::string line_prefix(int local_rank) const;
+    LinePrefix line_prefix(int local_rank, Std stream) const;
     WorkerPlace place_of(int local_rank) const;
     WorkerExited exit_event(int local_rank, ExitStatus status) const;
     FailureEvidence evidence_of(int local_rank, ExitStatus status) const;

@@ -2,11 +2,13 @@
 #include "runtime/logs/copier.hpp"
 
 #include "core/error.hpp"
+#include "core/report/failure_report.hpp"
 #include "runtime/logs/captured_file.hpp"
 #include "runtime/os/whole_io.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -38,6 +40,9 @@ constexpr auto too_much_interval = 50ms;
 
 /// What is shown, at least, of a captured stream that has outgrown its console; and the portions of giving back.
 constexpr std::uint64_t shown_of_too_much = std::uint64_t{1} << 20U;
+/// What is taken, at most, from a pseudo-terminal whose worker has ended: its children may write on for ever.
+constexpr std::size_t last_terminal_bytes = std::size_t{1} << 20U;
+
 constexpr std::uint64_t release_portion = std::uint64_t{64} << 10U;
 
 std::uint64_t size_of(int file) {
@@ -60,16 +65,39 @@ std::vector<Console> make_consoles(const TailOptions& options) {
 
 std::optional<LineFilter> make_filter(const TailStream& stream) {
     if (!stream.shown || !stream.filtered_file || stream.filters.empty()) return std::nullopt;
-    return LineFilter(stream.prefix, stream.filters);
+    return LineFilter(stream.prefix.text({}, false), stream.filters);
+}
+
+bool is_folded(const TailStream& stream, const TailOptions& options) {
+    return stream.shown && !stream.captured && options.fold_window.count() > 0;
+}
+
+ProgressStyle progress_style(const TailStream& stream, const TailOptions& options) {
+    if (options.progress_bars == ProgressBars::all) return ProgressStyle::all;
+    const bool in_place = stream.stream == Std::err ? options.stderr_in_place : options.stdout_in_place;
+    return in_place && !is_folded(stream, options) ? ProgressStyle::in_place : ProgressStyle::lines;
+}
+
+/// Local time, as in the launcher's own lines.
+LineMoment moment_now() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    tm parts{};
+    ::localtime_r(&now.tv_sec, &parts);
+    return {fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday),
+            fmt::format("{:02}:{:02}:{:02}.{:03}", parts.tm_hour, parts.tm_min, parts.tm_sec, now.tv_nsec / 1'000'000)};
 }
 
 }  // namespace
 
-Copier::Followed::Followed(Follow request, Console* shown_on)
+Copier::Followed::Followed(Follow request, Console* shown_on, const TailOptions& options)
     : stream(std::move(request.stream)),
       file(std::move(request.file)),
       console(shown_on),
-      prefixer(stream.prefix),
+      painted(stream.stream == Std::err ? options.stderr_color : options.stdout_color),
+      prefixer(is_folded(stream, options) ? std::string() : stream.prefix.text({}, painted),
+               progress_style(stream, options), options.quiet_time),
+      folded(is_folded(stream, options) ? std::optional<LinePrefixer>(stream.prefix.text({}, painted)) : std::nullopt),
       filter(make_filter(stream)) {}
 
 Copier::Copier(const TailOptions& options, Reports reports)
@@ -78,7 +106,8 @@ Copier::Copier(const TailOptions& options, Reports reports)
       consoles_(make_consoles(options)),
       watch_(options.use_inotify),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      chunk_(chunk_bytes) {
+      chunk_(chunk_bytes),
+      folders_{LineFolder(options.fold_window), LineFolder(options.fold_window)} {
     if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd");
 }
 
@@ -107,7 +136,7 @@ void Copier::run() {
         look_at_polled_files();
         leave_out_what_is_too_much();
         copy_round();
-        show_quiet_lines();
+        show_what_is_due();
         retire_drained_streams();
         write_consoles();
         complete_drains();
@@ -132,11 +161,12 @@ void Copier::take_requests() {
 void Copier::accept(Follow request) {
     Console* console = nullptr;
     if (request.stream.shown) console = request.stream.stream == Std::err ? &consoles_.back() : &consoles_.front();
-    Followed& followed = followed_.emplace_back(std::move(request), console);
+    Followed& followed = followed_.emplace_back(std::move(request), console, options_);
     followed.polled = !watch_.suits(followed.fd());
     if (followed.polled) ++polled_;
     followed.token = ++next_token_;
     by_token_[followed.token] = &followed;
+    if (followed.folded) folder_of(followed).add_source(followed.token);
 }
 
 void Copier::accept(Drain request) {
@@ -144,6 +174,7 @@ void Copier::accept(Drain request) {
     Draining& draining = draining_[request.id];
     for (Followed& followed : followed_) {
         if (followed.limit) continue;
+        take_from_terminal(followed, last_terminal_bytes);
         followed.drain_id = request.id;
         followed.limit = size_of(followed.fd());
         if (*followed.limit < followed.offset) followed.offset = 0;  // truncated, see at_end()
@@ -156,6 +187,7 @@ void Copier::accept(Drain request) {
 void Copier::accept(CatchUp request) {
     for (Followed& followed : followed_) {
         if (!followed.captured() || followed.stream.local_rank != request.local_rank || followed.limit) continue;
+        take_from_terminal(followed, last_terminal_bytes);
         const std::uint64_t size = size_of(followed.fd());
         followed.dirty = true;
         followed.not_before = {};
@@ -167,6 +199,37 @@ void Copier::accept(CatchUp request) {
         }
     }
     request.done->set_value();
+}
+
+void Copier::accept(TerminalSize size) {
+    for (const Followed& followed : followed_) {
+        if (followed.stream.terminal) set_size(followed.stream.terminal->launcher_side.get(), size);
+    }
+}
+
+void Copier::take_from_terminal(Followed& followed, std::size_t bytes_max) {
+    std::shared_ptr<CapturedTerminal>& terminal = followed.stream.terminal;
+    std::size_t taken = 0;
+    while (terminal && taken < bytes_max) {
+        const ssize_t got = ::read(terminal->launcher_side.get(), chunk_.data(), chunk_.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN) break;
+        if (got <= 0) {
+            terminal.reset();  // nobody has the other side open any more
+            break;
+        }
+        taken += static_cast<std::size_t>(got);
+        const std::string_view bytes(chunk_.data(), static_cast<std::size_t>(got));
+        if (const int error = write_whole(terminal->file.get(), bytes).error; error != 0)
+            report_once("terminal", "cannot keep what workers write to stderr: " + error_text(error));
+    }
+    if (taken == 0) return;
+    followed.dirty = true;
+    followed.not_before = {};
+}
+
+bool Copier::is_shown(const Followed& followed) const {
+    return followed.console != nullptr && !followed.console->failed();
 }
 
 bool Copier::is_read(const Followed& followed) const {
@@ -246,14 +309,70 @@ void Copier::take_bytes(Followed& followed, std::string_view bytes) {
         pass_captured(followed, bytes);
         return;
     }
-    followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.feed(bytes, out); });
-    followed.quiet_at.reset();
-    if (followed.prefixer.has_partial()) followed.quiet_at = now_ + options_.quiet_time;
+    if (followed.stream.prefix.has_moment()) renew_prefix(followed);
+    show(followed, [&](std::string& out) { followed.prefixer.feed(bytes, out, now_); });
     if (followed.filter) {
         followed.filter->feed(bytes, filtered_text_);
         write_filtered(followed);
     }
     expect_full_disk_check();
+}
+
+template <class Append>
+void Copier::show(Followed& followed, Append&& append) {
+    if (!followed.folded) {
+        followed.console->show(followed.prefixer, append);
+        return;
+    }
+    unfolded_.clear();
+    append(unfolded_);
+    fold(followed, unfolded_);
+    show_folded(folder_of(followed).take_due(now_));
+}
+
+void Copier::fold(Followed& followed, std::string_view text) {
+    LinePrefixer& shower = *followed.folded;
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        const std::string_view line = text.substr(0, end);
+        if (end != std::string_view::npos && !shower.line_open()) {
+            folder_of(followed).add(followed.token, line, now_);
+        } else {
+            // A line without an end, or the rest of one, cannot wait to be like another's.
+            show_folded(folder_of(followed).take_up_to(followed.token));
+            followed.console->show(shower, [&](std::string& out) {
+                shower.feed(end == std::string_view::npos ? line : text.substr(0, end + 1), out, now_);
+                shower.show_due(out, Clock::time_point::max());
+            });
+        }
+        if (end == std::string_view::npos) return;
+        text.remove_prefix(end + 1);
+    }
+}
+
+void Copier::show_folded(const std::vector<FoldedLine>& lines) {
+    for (const FoldedLine& line : lines) {
+        Followed& first = *by_token_.at(line.sources.front());
+        std::string text = line.text;
+        if (line.sources.size() > 1) {
+            std::vector<int> ranks;
+            for (const int token : line.sources) {
+                const TailStream& stream = by_token_.at(token)->stream;
+                const int rank = stream.prefix.global_rank();
+                ranks.push_back(rank < 0 ? stream.local_rank : rank);
+            }
+            std::sort(ranks.begin(), ranks.end());
+            text += fmt::format(" [x{} ranks: {}]", ranks.size(), rank_ranges(ranks));
+        }
+        if (first.stream.prefix.has_moment()) renew_prefix(first);
+        first.console->show(*first.folded, [&](std::string& out) { first.folded->feed(text + "\n", out, now_); });
+    }
+}
+
+void Copier::renew_prefix(Followed& followed) {
+    const LineMoment moment = moment_now();
+    followed.shower().set_prefix(followed.stream.prefix.text(moment, followed.painted));
+    if (followed.filter) followed.filter->set_prefix(followed.stream.prefix.text(moment, false));
 }
 
 void Copier::pass_captured(Followed& followed, std::string_view bytes) {
@@ -327,12 +446,14 @@ void Copier::arm(Followed& followed) {
     ++polled_;
 }
 
-void Copier::show_quiet_lines() {
+void Copier::show_what_is_due() {
     for (Followed& followed : followed_) {
-        if (!followed.quiet_at || now_ < *followed.quiet_at || !has_room(followed)) continue;
-        followed.quiet_at.reset();
-        followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.show_partial(out); });
+        const auto due = followed.prefixer.due();
+        if (!due || now_ < *due || !has_room(followed) || !is_shown(followed)) continue;
+        if (followed.stream.prefix.has_moment()) renew_prefix(followed);
+        show(followed, [&](std::string& out) { followed.prefixer.show_due(out, now_); });
     }
+    for (LineFolder& folder : folders_) show_folded(folder.take_due(now_));
 }
 
 void Copier::retire_drained_streams() {
@@ -350,9 +471,12 @@ void Copier::retire_drained_streams() {
 void Copier::retire(Followed& followed) {
     if (followed.captured()) seal(followed.fd());
     if (followed.console != nullptr && !followed.captured()) {
-        followed.console->show(followed.prefixer, [&](std::string& out) { followed.prefixer.finish(out); });
-        followed.console->forget(followed.prefixer);
+        show(followed, [&](std::string& out) { followed.prefixer.finish(out); });
+        if (followed.folded) show_folded(folder_of(followed).take_up_to(followed.token));
+        followed.console->forget(followed.shower());
     }
+    if (followed.folded) folder_of(followed).remove_source(followed.token);
+    followed.stream.terminal.reset();
     if (followed.filter) {
         followed.filter->finish(filtered_text_);
         write_filtered(followed);
@@ -445,33 +569,46 @@ std::optional<Copier::Clock::time_point> Copier::next_deadline() const {
     for (const Followed& followed : followed_) {
         if (!has_room(followed)) continue;
         if (followed.dirty) include(followed.not_before);
-        if (followed.quiet_at) include(*followed.quiet_at);
+        const auto due = followed.prefixer.due();
+        if (due && is_shown(followed)) include(*due);
+    }
+    for (const LineFolder& folder : folders_) {
+        if (const auto due = folder.due()) include(*due);
     }
     return next;
 }
 
 void Copier::wait() {
-    std::array<pollfd, 4> waiters{};
-    waiters[0] = {.fd = wake_.get(), .events = POLLIN, .revents = 0};
-    waiters[1] = {.fd = watch_.fd(), .events = POLLIN, .revents = 0};
-    nfds_t count = 2;
+    waiters_.clear();
+    waiters_.push_back({.fd = wake_.get(), .events = POLLIN, .revents = 0});
+    waiters_.push_back({.fd = watch_.fd(), .events = POLLIN, .revents = 0});
     for (const Console& console : consoles_) {
-        if (console.has_waiting()) waiters.at(count++) = {.fd = console.fd(), .events = POLLOUT, .revents = 0};
+        if (console.has_waiting()) waiters_.push_back({.fd = console.fd(), .events = POLLOUT, .revents = 0});
+    }
+    const std::size_t first_terminal = waiters_.size();
+    for (const Followed& followed : followed_) {
+        if (!followed.stream.terminal) continue;
+        waiters_.push_back({.fd = followed.stream.terminal->launcher_side.get(), .events = POLLIN, .revents = 0});
     }
     timespec timeout{};
     const auto deadline = next_deadline();
     if (deadline) {
-        const auto left = std::max<Clock::duration>(*deadline - Clock::now(), Clock::duration::zero());
+        const auto now = Clock::now();
+        const Clock::duration left = *deadline > now ? *deadline - now : Clock::duration::zero();
         const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
         timeout.tv_sec = static_cast<time_t>(seconds.count());
         timeout.tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - seconds).count());
     }
-    if (::ppoll(waiters.data(), count, deadline ? &timeout : nullptr, nullptr) <= 0) return;
-    if (waiters[0].revents != 0) {
+    if (::ppoll(waiters_.data(), waiters_.size(), deadline ? &timeout : nullptr, nullptr) <= 0) return;
+    if (waiters_[0].revents != 0) {
         eventfd_t ignored = 0;
         ::eventfd_read(wake_.get(), &ignored);
     }
-    if (waiters[1].revents != 0) take_notices();
+    if (waiters_[1].revents != 0) take_notices();
+    auto waiter = waiters_.begin() + static_cast<std::ptrdiff_t>(first_terminal);
+    for (Followed& followed : followed_) {
+        if (followed.stream.terminal && (waiter++)->revents != 0) take_from_terminal(followed, chunk_bytes);
+    }
 }
 
 void Copier::take_notices() {

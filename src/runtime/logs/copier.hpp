@@ -4,12 +4,14 @@
 #pragma once
 
 #include "core/logs/line_filter.hpp"
+#include "core/logs/line_folder.hpp"
 #include "core/logs/line_prefixer.hpp"
 #include "runtime/logs/console.hpp"
 #include "runtime/logs/file_watch.hpp"
 #include "runtime/logs/tail.hpp"
 #include "runtime/os/unique_fd.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -42,7 +45,7 @@ class Copier {
         int local_rank = 0;
         std::shared_ptr<std::promise<void>> done;
     };
-    using Request = std::variant<Follow, Drain, CatchUp>;
+    using Request = std::variant<Follow, Drain, CatchUp, TerminalSize>;
 
     /// What the thread tells the outside; called on the thread, and never after quit() has been seen.
     struct Reports {
@@ -64,25 +67,27 @@ class Copier {
     using Clock = std::chrono::steady_clock;
 
     struct Followed {
-        Followed(Follow request, Console* shown_on);
+        Followed(Follow request, Console* shown_on, const TailOptions& options);
 
+        LinePrefixer& shower() { return folded ? *folded : prefixer; }
         bool captured() const { return stream.captured != nullptr; }
         int fd() const { return file->get(); }
 
         TailStream stream;
         std::shared_ptr<const UniqueFd> file;
-        int token = 0;     ///< in notices of watch_
-        Console* console;  ///< null: only watched
-        LinePrefixer prefixer;
-        std::optional<LineFilter> filter;  ///< where there is a file for it
-        std::uint64_t offset = 0;          ///< of the next byte to read
-        bool dirty = true;                 ///< may hold bytes that have not been read
-        bool armed = false;                ///< a notice will come, or the files are polled
+        int token = 0;                       ///< in notices of watch_
+        Console* console;                    ///< null: only watched
+        bool painted;                        ///< the prefix on the console has a colour
+        LinePrefixer prefixer;               ///< without the prefix where lines are folded
+        std::optional<LinePrefixer> folded;  ///< there: what shows the lines that come out
+        std::optional<LineFilter> filter;    ///< where there is a file for it
+        std::uint64_t offset = 0;            ///< of the next byte to read
+        bool dirty = true;                   ///< may hold bytes that have not been read
+        bool armed = false;                  ///< a notice will come, or the files are polled
         bool polled = false;
         Clock::time_point last_read{};
         Clock::time_point not_before{};
-        std::optional<Clock::time_point> quiet_at = std::nullopt;  ///< when to show a line without end
-        std::optional<std::uint64_t> limit = std::nullopt;         ///< draining: read no further
+        std::optional<std::uint64_t> limit = std::nullopt;  ///< draining: read no further
         int drain_id = 0;
         std::uint64_t released = 0;  ///< captured: up to here the memory has been given back
         bool held_back = false;      ///< its console still lacks text of an attempt that has ended
@@ -97,18 +102,29 @@ class Copier {
     void accept(Follow request);
     void accept(Drain request);
     void accept(CatchUp request);
+    void accept(TerminalSize size);
 
     void hold_back_later_attempts();
     void copy_round();
     void copy_some(Followed& followed);
     void take_bytes(Followed& followed, std::string_view bytes);
+    void renew_prefix(Followed& followed);
+    template <class Append>
+    void show(Followed& followed, Append&& append);
+    void fold(Followed& followed, std::string_view text);
+    void show_folded(const std::vector<FoldedLine>& lines);
+    LineFolder& folder_of(const Followed& followed) {
+        return followed.stream.stream == Std::err ? folders_[1] : folders_[0];
+    }
+    void take_from_terminal(Followed& followed, std::size_t bytes_max);
     void pass_captured(Followed& followed, std::string_view bytes);
     void skip_captured(Followed& followed);
     void leave_out_what_is_too_much();
     void at_end(Followed& followed, bool nothing_read);
     std::optional<Clock::time_point> next_too_much_check() const;
     void arm(Followed& followed);
-    void show_quiet_lines();
+    void show_what_is_due();
+    bool is_shown(const Followed& followed) const;
     bool is_read(const Followed& followed) const;
     bool is_done(const Followed& followed) const;
     bool has_room(const Followed& followed) const;
@@ -145,6 +161,9 @@ class Copier {
     std::unordered_map<int, Followed*> by_token_;
     std::map<int, Draining> draining_;
     std::vector<char> chunk_;
+    std::array<LineFolder, 2> folders_;  ///< for stdout and stderr
+    std::vector<pollfd> waiters_;
+    std::string unfolded_;
     std::string filtered_text_;
     std::vector<std::string> reported_;
     Clock::time_point now_{};

@@ -113,14 +113,15 @@ bool needs_directory(const LogConfig& config) {
 }
 
 Result<void> follow_stream(Tail& tail, const WorkerLogs& worker, const WorkerStream& stream, Std which,
-                           const FilteredLog& filtered, const std::string& prefix) {
+                           const FilteredLog& filtered, LinePrefix prefix) {
     if (stream.path.empty() && !stream.captured) return boost::outcome_v2::success();
     return tail.add_stream(TailStream{.path = stream.path,
+                                      .terminal = stream.terminal,
                                       .captured = stream.captured,
                                       .local_rank = worker.local_rank,
                                       .stream = which,
                                       .shown = stream.shown,
-                                      .prefix = prefix,
+                                      .prefix = std::move(prefix),
                                       .filters = filtered.needles,
                                       .filtered_file = filtered.file});
 }
@@ -152,8 +153,15 @@ Result<RunLogs> RunLogs::create(const LogConfig& config, const std::string& run_
 }
 
 bool RunLogs::shows(int local_rank) const {
+    const std::int64_t rank = first_rank_ + local_rank;
+    if (config_.reading_rank == rank) return true;
+    const std::vector<RankSpan>& ranges = config_.ranks_filter;
+    const auto holds_it = [rank](const RankSpan& range) { return range.first <= rank && rank <= range.last; };
+    if (!ranges.empty() && std::none_of(ranges.begin(), ranges.end(), holds_it)) return false;
     const std::vector<int>& chosen = config_.local_ranks_filter;
-    return chosen.empty() || std::find(chosen.begin(), chosen.end(), local_rank) != chosen.end();
+    // torchrun's filter does nothing without a log directory.
+    if (chosen.empty() || config_.disabled) return true;
+    return std::find(chosen.begin(), chosen.end(), local_rank) != chosen.end();
 }
 
 bool RunLogs::has_file(int local_rank) const {
@@ -169,10 +177,8 @@ Result<std::string> RunLogs::make_attempt_directory(int restart_count, int round
 
 Result<WorkerStream> RunLogs::open_stream(const std::string& attempt_directory, int local_rank, Std stream) const {
     WorkerStream opened;
-    if (config_.disabled && stream == Std::err) return open_captured(local_rank, std::move(opened));
-    if (config_.disabled) return opened;
     const bool teed = contains(config_.tee.of(local_rank), stream);
-    if (!teed && !contains(config_.redirects.of(local_rank), stream)) {
+    if (config_.disabled || (!teed && !contains(config_.redirects.of(local_rank), stream))) {
         if (!shows(local_rank)) opened.target = WorkerStream::Target::null;
         if (stream == Std::err) return open_captured(local_rank, std::move(opened));
         return opened;
@@ -186,12 +192,18 @@ Result<WorkerStream> RunLogs::open_stream(const std::string& attempt_directory, 
 
 /// A stream that would go `direct`, by way of a file that is copied on.
 Result<WorkerStream> RunLogs::open_captured(int local_rank, WorkerStream direct) const {
-    if (config_.capture != Capture::file) return direct;
+    if (config_.capture != Capture::file && config_.capture != Capture::pty) return direct;
     BOOST_OUTCOME_TRY(CapturedFile captured, make_captured_file("stderr of local rank " + std::to_string(local_rank)));
     WorkerStream opened;
     opened.shown = direct.target == WorkerStream::Target::inherit;
     opened.target = WorkerStream::Target::file;
     opened.file = std::move(captured.writer);
+    if (config_.capture == Capture::pty) {
+        BOOST_OUTCOME_TRY(OpenedTerminal terminal, open_terminal(launchers_terminal_size()));
+        opened.terminal = std::make_shared<CapturedTerminal>(
+            CapturedTerminal{std::move(terminal.launcher_side), std::move(opened.file)});
+        opened.file = std::move(terminal.worker_side);
+    }
     opened.captured = std::move(captured.reader);
     return opened;
 }
@@ -205,7 +217,8 @@ Result<FilteredLog> RunLogs::open_filtered(const std::string& attempt_directory,
     return filtered;
 }
 
-Result<AttemptLogs> RunLogs::begin_attempt(int restart_count, int round, int nproc) {
+Result<AttemptLogs> RunLogs::begin_attempt(int restart_count, int round, int nproc, std::int64_t first_rank) {
+    first_rank_ = first_rank;
     AttemptLogs attempt;
     if (!config_.disabled) {
         BOOST_OUTCOME_TRY(attempt.directory, make_attempt_directory(restart_count, round));
@@ -241,11 +254,14 @@ void RunLogs::finish() {
     remove_empty_tree(temporary_base_);
 }
 
-Result<void> follow(Tail& tail, const AttemptLogs& logs, const std::function<std::string(int local_rank)>& prefix_of) {
+Result<void> follow(Tail& tail, const AttemptLogs& logs,
+                    const std::function<LinePrefix(int local_rank, Std)>& prefix_of) {
     for (const WorkerLogs& worker : logs.workers) {
-        const std::string prefix = prefix_of(worker.local_rank);
-        BOOST_OUTCOME_TRY(follow_stream(tail, worker, worker.out, Std::out, logs.filtered_stdout, prefix));
-        BOOST_OUTCOME_TRY(follow_stream(tail, worker, worker.err, Std::err, logs.filtered_stderr, prefix));
+        const int rank = worker.local_rank;
+        BOOST_OUTCOME_TRY(
+            follow_stream(tail, worker, worker.out, Std::out, logs.filtered_stdout, prefix_of(rank, Std::out)));
+        BOOST_OUTCOME_TRY(
+            follow_stream(tail, worker, worker.err, Std::err, logs.filtered_stderr, prefix_of(rank, Std::err)));
     }
     return boost::outcome_v2::success();
 }

@@ -32,6 +32,7 @@ struct WorkerStream {
     bool shown = false;     ///< teed or captured, and not left out by --local-ranks-filter
     /// With --capture: `file` is one of the launcher's, and this its reading end.
     std::shared_ptr<const UniqueFd> captured = {};
+    std::shared_ptr<CapturedTerminal> terminal = {};  ///< with Capture::pty; `file` is its worker's side
 };
 
 struct WorkerLogs {
@@ -69,8 +70,8 @@ class RunLogs {
 
     /// Makes the attempt's directories for ranks 0..nproc-1, which may still be under way, and opens, empty, the files
     /// that they need. Never touches those of an earlier attempt: the first with `restart_count` is `attempt_<n>`, a
-    /// later one `attempt_<n>.<round>`.
-    Result<AttemptLogs> begin_attempt(int restart_count, int round, int nproc);
+    /// later one `attempt_<n>.<round>`. `first_rank` is the global rank of local rank 0.
+    Result<AttemptLogs> begin_attempt(int restart_count, int round, int nproc, std::int64_t first_rank = 0);
 
     /// `<base>/<run id>_<random>`; empty: no log directory.
     const std::string& directory() const { return directory_; }
@@ -94,11 +95,13 @@ class RunLogs {
     LogConfig config_;
     std::string directory_;
     std::string temporary_base_;  ///< empty: --log-dir
+    std::int64_t first_rank_ = 0;
     std::set<int> counts_used_;
 };
 
-/// Gives the attempt's files to `tail`: teed streams to copy with the prefix of their local rank, redirected ones to
-/// watch for a full disk. To be called before the workers start. Failure when no more files can be opened.
-Result<void> follow(Tail& tail, const AttemptLogs& logs, const std::function<std::string(int local_rank)>& prefix_of);
+/// Gives the attempt's files to `tail`: teed streams to copy with the prefix of their local rank and stream, redirected
+/// ones to watch for a full disk. To be called before the workers start. Failure when no more files can be opened.
+Result<void> follow(Tail& tail, const AttemptLogs& logs,
+                    const std::function<LinePrefix(int local_rank, Std)>& prefix_of);
 
 }  // namespace cpprun

@@ -79,6 +79,10 @@ void Tail::catch_up(int local_rank, std::chrono::milliseconds bound) {
     seen.wait_for(bound);
 }
 
+void Tail::resize(const TerminalSize& size) {
+    if (thread_.joinable()) copier_->send(size);
+}
+
 void Tail::drain(std::function<void()> done) {
     if (!thread_.joinable()) {
         asio::post(executor_, std::move(done));

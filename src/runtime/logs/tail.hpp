@@ -8,11 +8,14 @@
 // The two sides talk by posting; callbacks run on the agent's io_context.
 //
 // A worker never waits for the console. What the console does not take stays in the file, where it is read from later;
-// memory is bounded by about 0.5 MiB per console and 1 MiB per stream that holds an endless line.
+// memory is bounded by about 0.5 MiB per console, 2 MiB per stream that holds endless lines, and 4 MiB per console
+// where lines are folded.
 #pragma once
 
 #include "core/error.hpp"
 #include "core/launch_config.hpp"
+#include "core/logs/prefix_template.hpp"
+#include "runtime/logs/captured_terminal.hpp"
 #include "runtime/os/unique_fd.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -28,8 +31,14 @@
 namespace cpprun {
 
 struct TailOptions {
-    int stdout_fd = 1;        ///< where teed stdout goes; not owned, its flags are left as they are
-    int stderr_fd = 2;        ///< the same for stderr; may be the same pipe or terminal as stdout_fd
+    int stdout_fd = 1;          ///< where teed stdout goes; not owned, its flags are left as they are
+    int stderr_fd = 2;          ///< the same for stderr; may be the same pipe or terminal as stdout_fd
+    bool stdout_color = false;  ///< are prefixes shown in the colour of their rank there?
+    bool stderr_color = false;
+    bool stdout_in_place = false;  ///< may a progress bar's state be written over the former one there?
+    bool stderr_in_place = false;
+    ProgressBars progress_bars = ProgressBars::all;
+    std::chrono::milliseconds fold_window{0};  ///< equal teed lines of several ranks are shown once; 0: never
     bool use_inotify = true;  ///< false: look at the files every poll_interval, as where inotify has none left
     std::chrono::milliseconds poll_interval{100};
     std::chrono::milliseconds quiet_time{100};  ///< after which a line without an end is shown
@@ -43,11 +52,12 @@ struct TailOptions {
 /// One log file to follow.
 struct TailStream {
     std::string path;                                    ///< must exist; read from its beginning
+    std::shared_ptr<CapturedTerminal> terminal = {};     ///< what it writes goes into the captured file first
     std::shared_ptr<const UniqueFd> captured = {};       ///< instead of `path`: copied on byte for byte, no prefix
     int local_rank = 0;                                  ///< for messages
     Std stream = Std::out;                               ///< Std::out goes to stdout_fd, Std::err to stderr_fd
     bool shown = true;                                   ///< false: not copied, only watched for a full disk
-    std::string prefix;                                  ///< before each line
+    LinePrefix prefix{{}};                               ///< before each line
     std::vector<std::string> filters = {};               ///< lines with one of these go to filtered_file as well
     std::shared_ptr<const UniqueFd> filtered_file = {};  ///< O_APPEND; none: filters are not used
 };
@@ -69,6 +79,9 @@ class Tail {
     /// Waits until what the worker's captured stderr holds now has been shown, or its console takes no more, or the
     /// bound is over: what the launcher says next comes after it.
     void catch_up(int local_rank, std::chrono::milliseconds bound = std::chrono::milliseconds(50));
+
+    /// The launcher's terminal has another size: so have those of the workers.
+    void resize(const TerminalSize& size);
 
     /// The workers of all streams so far have ended: copies what their files hold now, shows last lines without an end,
     /// forgets the streams, and calls `done` on the io_context, never from within drain(). What a worker's child writes

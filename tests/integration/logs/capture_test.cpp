@@ -20,15 +20,15 @@ class CaptureTest : public testing::TestWithParam<bool> {
     TailOptions options() const {
         return TailOptions{.stdout_fd = out.fd(), .stderr_fd = err.fd(), .use_inotify = GetParam()};
     }
-    AttemptLogs begin(int nproc, std::vector<int> shown = {}) {
+    AttemptLogs begin(int nproc, std::vector<int> shown = {}, Capture how = Capture::file) {
         LogConfig config;
-        config.capture = Capture::file;
+        config.capture = how;
         config.base_dir = scratch.path();
         config.local_ranks_filter = std::move(shown);
         runs.push_back(RunLogs::create(config, "none", {}).value());
         return runs.back().begin_attempt(0, 0, nproc).value();
     }
-    static std::string no_prefix(int /*rank*/) { return "never shown"; }
+    static std::string no_prefix(int /*rank*/, Std /*stream*/) { return "never shown"; }
     static std::uint64_t memory_of(const WorkerLogs& worker) {
         struct stat facts {};
         ::fstat(worker.err.captured->get(), &facts);
@@ -147,6 +147,44 @@ TEST_P(CaptureTest, AShellThatOpensStderrAnewIsReadFromItsNewBeginning) {
     wait_for(pid);
     EXPECT_EQ(err.read(4), "new\n");
     EXPECT_TRUE(rig.drain());
+}
+
+TEST_P(CaptureTest, ATerminalsBytesPassAsTheyAreAndItsLastWordsAreKnown) {
+    TailRig rig(options());
+    AttemptLogs attempt = begin(2, {0}, Capture::pty);
+    follow(*rig.tail, attempt, no_prefix).value();
+    std::vector<pid_t> pids;
+    for (WorkerLogs& worker : attempt.workers) {
+        pids.push_back(start_worker(R"(test -t 2 || exit 1; printf 'bar\rbar\n\377 %s\n' $RANK >&2)", worker));
+        worker.err.file.reset();
+        worker.err.terminal.reset();
+    }
+    for (const pid_t pid : pids) EXPECT_EQ(wait_for(pid), 0);
+    ASSERT_TRUE(rig.drain());
+    err.close_writer();
+    EXPECT_EQ(err.read_all(), "bar\rbar\n\xff 0\n");
+    EXPECT_EQ(last_bytes(attempt.workers[1].err.captured->get()), "bar\rbar\n\xff 1\n");
+}
+
+TEST_P(CaptureTest, AfterTheEndWritingToATerminalIsAnErrorAndNobodyWaitsInIt) {
+    TailRig rig(options());
+    AttemptLogs attempt = begin(1, {}, Capture::pty);
+    follow(*rig.tail, attempt, no_prefix).value();
+    attempt.workers[0].err.terminal.reset();
+    wait_for(start_worker("echo one >&2", attempt.workers[0]));
+    ASSERT_TRUE(rig.drain());
+    EXPECT_NE(wait_for(start_worker("/bin/echo late >&2", attempt.workers[0])), 0);
+}
+
+TEST_P(CaptureTest, AConsoleThatTakesNothingBlocksNoWorkerOnATerminal) {
+    TailRig rig(options());
+    AttemptLogs attempt = begin(1, {}, Capture::pty);
+    follow(*rig.tail, attempt, no_prefix).value();
+    attempt.workers[0].err.terminal.reset();
+    EXPECT_EQ(wait_for(start_worker("head -c 2000000 /dev/zero >&2", attempt.workers[0])), 0);
+    auto reader = std::async(std::launch::async, [this] { return err.read(2000000).size(); });
+    EXPECT_TRUE(rig.drain());
+    EXPECT_EQ(reader.get(), 2000000U);
 }
 
 }  // namespace

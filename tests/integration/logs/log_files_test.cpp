@@ -183,6 +183,34 @@ TEST_F(LogFiles, RanksOutsideTheFilterAreNotShownAndTheirOtherStreamsGoNowhere) 
     EXPECT_EQ(attempt.workers[1].err.target, WorkerStream::Target::inherit);
 }
 
+TEST_F(LogFiles, B64GlobalRanksAreChosenAnewInEachRound) {
+    LogConfig config = in_log_dir(Std::none, Std::out);
+    config.ranks_filter = {{0, 0}, {5, 6}};
+    RunLogs logs = create(config);
+    const auto shown = [&](int round, std::int64_t first_rank) {
+        std::vector<bool> ranks;
+        const AttemptLogs attempt = logs.begin_attempt(round, round, 3, first_rank).value();
+        for (const WorkerLogs& worker : attempt.workers) {
+            EXPECT_EQ(worker.err.target == WorkerStream::Target::inherit, worker.out.shown);
+            ranks.push_back(worker.out.shown);
+        }
+        return ranks;
+    };
+    EXPECT_EQ(shown(0, 0), (std::vector<bool>{true, false, false}));
+    EXPECT_EQ(shown(1, 4), (std::vector<bool>{false, true, true}));
+}
+
+TEST_F(LogFiles, TheRankThatReadsStdinIsShownWhateverTheFiltersSay) {
+    LogConfig config = in_log_dir(Std::none);
+    config.ranks_filter = {{0, 0}};
+    config.local_ranks_filter = {0};
+    config.reading_rank = 4;
+    const AttemptLogs attempt = create(config).begin_attempt(0, 0, 3, 3).value();
+    EXPECT_EQ(attempt.workers[0].out.target, WorkerStream::Target::null);
+    EXPECT_EQ(attempt.workers[1].out.target, WorkerStream::Target::inherit);
+    EXPECT_EQ(attempt.workers[2].out.target, WorkerStream::Target::null);
+}
+
 TEST_F(LogFiles, NoAttemptTouchesTheFilesOfAnEarlierOne) {
     RunLogs logs = create(in_log_dir(Std::out));
     const AttemptLogs first = logs.begin_attempt(0, 0, 1).value();

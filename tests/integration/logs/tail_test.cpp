@@ -37,7 +37,7 @@ class TailTest : public testing::TestWithParam<bool> {
         config.tee.for_all = streams;
         return config;
     }
-    static std::string prefix(int rank) { return "[default" + std::to_string(rank) + "]:"; }
+    static std::string prefix(int rank, Std /*stream*/) { return "[default" + std::to_string(rank) + "]:"; }
 
     ScratchDirectory scratch;
     std::vector<RunLogs> runs;
@@ -158,8 +158,8 @@ TEST_P(TailTest, TwoTimes200000LinesArriveWholeAndInOrder) {
         const auto rank = static_cast<std::size_t>(line.at(8) - '0');
         ASSERT_LT(rank, 2U) << line;
         const std::string number = std::to_string(++seen.at(rank));
-        ASSERT_EQ(line,
-                  prefix(static_cast<int>(rank)) + "rank " + std::to_string(rank) + " line " + number + " of many");
+        ASSERT_EQ(line, prefix(static_cast<int>(rank), Std::out) + "rank " + std::to_string(rank) + " line " + number +
+                            " of many");
     }
     EXPECT_THAT(seen, ElementsAre(200000, 200000));
 }
@@ -361,12 +361,13 @@ TEST_P(TailTest, ASocketAsConsoleGetsEverything) {
     wait_for(start_worker("seq 100000", attempt.workers[0]));
     ASSERT_TRUE(rig.drain());
     writer.reset();
-    EXPECT_EQ(received.get(), std::filesystem::file_size(attempt.workers[0].out.path) + 100000 * prefix(0).size());
+    EXPECT_EQ(received.get(),
+              std::filesystem::file_size(attempt.workers[0].out.path) + 100000 * prefix(0, Std::out).size());
 }
 
 TEST_P(TailTest, AFileThatIsNotThereIsAFailure) {
     TailRig rig(options());
-    const auto added = rig.tail->add_stream(TailStream{.path = scratch / "absent", .prefix = ""});
+    const auto added = rig.tail->add_stream(TailStream{.path = scratch / "absent", .prefix = std::string()});
     ASSERT_FALSE(added.has_value());
     EXPECT_THAT(added.error().message, HasSubstr("absent: No such file or directory"));
 }
@@ -435,7 +436,7 @@ TEST(TailWithoutInotify, AUserWithoutInstancesLeftStillSeesEveryLine) {
     TailRig rig(TailOptions{.stdout_fd = out.fd(), .stderr_fd = out.fd()});
     const std::string path = scratch / "log";
     std::ofstream log(path);
-    rig.tail->add_stream(TailStream{.path = path, .prefix = "P:"}).value();
+    rig.tail->add_stream(TailStream{.path = path, .prefix = std::string("P:")}).value();
     log << "one\n" << std::flush;
     EXPECT_EQ(out.read(6), "P:one\n");
     log << "two\n" << std::flush;
@@ -455,6 +456,16 @@ long naps_of_copying_threads() {
     return sum;
 }
 
+/// The processor time of the same threads.
+std::chrono::nanoseconds work_of_copying_threads() {
+    std::chrono::nanoseconds sum{0};
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        if (contents(task.path().string() + "/comm") != std::string(Copier::thread_name) + "\n") continue;
+        sum += std::chrono::nanoseconds(std::stoll(contents(task.path().string() + "/schedstat")));
+    }
+    return sum;
+}
+
 TEST(TailAtRest, TheCopyingThreadDoesNotWakeWhileNothingIsWritten) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "the thread sanitizer has a thread of its own, which wakes up by itself";
@@ -465,7 +476,7 @@ TEST(TailAtRest, TheCopyingThreadDoesNotWakeWhileNothingIsWritten) {
     for (int rank = 0; rank < 64; ++rank) {
         const std::string path = scratch / std::to_string(rank);
         std::ofstream(path) << "hello\n" << std::flush;
-        rig.tail->add_stream(TailStream{.path = path, .prefix = "P:"}).value();
+        rig.tail->add_stream(TailStream{.path = path, .prefix = std::string("P:")}).value();
     }
     const std::size_t all = 64 * std::string("P:hello\n").size();
     EXPECT_EQ(out.read(all).size(), all);
@@ -474,6 +485,30 @@ TEST(TailAtRest, TheCopyingThreadDoesNotWakeWhileNothingIsWritten) {
         const long before = naps_of_copying_threads();
         std::this_thread::sleep_for(1s);
         return naps_of_copying_threads() == before;
+    }));
+}
+
+TEST(TailAtRest, ALineThatAClosedConsoleNeverGotKeepsNobodyAwake) {
+    ScratchDirectory scratch;
+    PipeConsole out;
+    TailRig rig(TailOptions{.stdout_fd = out.fd(), .stderr_fd = out.fd()});
+    const std::string path = scratch / "log";
+    std::ofstream file(path);
+    const auto needles = std::vector<std::string>{"x"};
+    const auto filtered =
+        std::make_shared<const UniqueFd>(::open((scratch / "filtered").c_str(), O_WRONLY | O_CREAT, 0600));
+    rig.tail
+        ->add_stream(
+            TailStream{.path = path, .prefix = std::string("P:"), .filters = needles, .filtered_file = filtered})
+        .value();
+    out.close_reader();
+    file << "a line\na line without end" << std::flush;
+    EXPECT_TRUE(rig.run_until(hang_bound, [&] { return !rig.problems.empty(); }));
+    std::this_thread::sleep_for(500ms);
+    EXPECT_TRUE(rig.run_until(10s, [] {
+        const auto before = work_of_copying_threads();
+        std::this_thread::sleep_for(1s);
+        return work_of_copying_threads() < before + 20ms;
     }));
 }
 

@@ -71,7 +71,17 @@ TEST(Values, B10EveryOptionCanComeFromItsVariable) {
     machine.set("CPPRUN_HEALTH_BIND", "[::1]").disk.put("/tmp/", folder());
     machine.set("CPPRUN_MIN_UPTIME", "5").set("CPPRUN_RESTART_BACKOFF", "1:60").set("CPPRUN_RESTART_WINDOW", "3/600");
     machine.set("CPPRUN_RESTART_BUDGET_RENEWED_AFTER", "7200").set("CPPRUN_MAX_JOB_RESTARTS", "4");
+    machine.set("CPPRUN_LOG_PREFIX", "rank").set("CPPRUN_COLOR", "always").set("CPPRUN_RANKS_FILTER", "0, 8-15");
+    machine.set("CPPRUN_FOLD_LINES", "200ms").set("CPPRUN_PROGRESS_BARS", "all").set("CPPRUN_CAPTURE", "pty");
     const LaunchConfig config = machine.config({"env", "x"});
+    EXPECT_EQ(config.logs.prefix_template, "[${rank}] ");
+    EXPECT_EQ(config.logs.color, ColorWhen::always);
+    ASSERT_EQ(config.logs.ranks_filter.size(), 2U);
+    EXPECT_EQ(config.logs.ranks_filter[1].first, 8);
+    EXPECT_EQ(config.logs.ranks_filter[1].last, 15);
+    EXPECT_EQ(config.logs.fold_window, std::chrono::milliseconds(200));
+    EXPECT_EQ(config.logs.progress_bars, ProgressBars::all);
+    EXPECT_EQ(config.logs.capture, Capture::pty);
     EXPECT_EQ(config.rendezvous.min_nodes, 2);
     EXPECT_EQ(config.rendezvous.max_nodes, 3);
     EXPECT_EQ(config.nproc_per_node, 2);

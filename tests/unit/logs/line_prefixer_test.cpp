@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/logs/line_prefixer.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -8,11 +9,15 @@
 namespace cpprun {
 namespace {
 
+using namespace std::chrono_literals;
+
+constexpr LinePrefixer::Time start{};
+
 /// What a prefixer with prefix "P:" shows of these pieces, fed one after the other, when the stream ends after them.
 std::string shown(const std::vector<std::string>& pieces) {
     LinePrefixer prefixer("P:");
     std::string out;
-    for (const std::string& piece : pieces) prefixer.feed(piece, out);
+    for (const std::string& piece : pieces) prefixer.feed(piece, out, start);
     prefixer.finish(out);
     return out;
 }
@@ -52,14 +57,14 @@ TEST(LinePrefixer, BytesThatAreNoUtf8PassUnharmed) {
 TEST(LinePrefixer, AQuietPartOfALineIsShownAndItsContinuationFollowsOnTheSameLine) {
     LinePrefixer prefixer("P:");
     std::string out;
-    prefixer.feed("part", out);
+    prefixer.feed("part", out, start);
     EXPECT_EQ(out, "");
-    EXPECT_TRUE(prefixer.has_partial());
-    prefixer.show_partial(out);
+    EXPECT_TRUE(prefixer.due());
+    prefixer.show_due(out, start + 1h);
     EXPECT_EQ(out, "P:part");
     EXPECT_TRUE(prefixer.line_open());
-    EXPECT_FALSE(prefixer.has_partial());
-    prefixer.feed("ial\n", out);
+    EXPECT_FALSE(prefixer.due());
+    prefixer.feed("ial\n", out, start);
     EXPECT_EQ(out, "P:partial\n");
     EXPECT_FALSE(prefixer.line_open());
 }
@@ -67,44 +72,44 @@ TEST(LinePrefixer, AQuietPartOfALineIsShownAndItsContinuationFollowsOnTheSameLin
 TEST(LinePrefixer, AfterAnInterruptionTheContinuationHasThePrefixAgain) {
     LinePrefixer prefixer("P:");
     std::string out;
-    prefixer.feed("part", out);
-    prefixer.show_partial(out);
+    prefixer.feed("part", out, start);
+    prefixer.show_due(out, start + 1h);
     prefixer.interrupted();
     EXPECT_FALSE(prefixer.line_open());
     out.clear();
-    prefixer.feed("ial\n", out);
+    prefixer.feed("ial\n", out, start);
     EXPECT_EQ(out, "P:ial\n");
 }
 
 TEST(LinePrefixer, ALineThatWasEndedForAnotherIsNotEndedTwice) {
     LinePrefixer prefixer("P:");
     std::string out;
-    prefixer.feed("prompt> ", out);
-    prefixer.show_partial(out);
+    prefixer.feed("prompt> ", out, start);
+    prefixer.show_due(out, start + 1h);
     prefixer.interrupted();
     out.clear();
-    prefixer.feed("\n\nnext\n", out);
+    prefixer.feed("\n\nnext\n", out, start);
     EXPECT_EQ(out, "P:\nP:next\n");
 }
 
 TEST(LinePrefixer, AnInterruptionBetweenLinesChangesNothing) {
     LinePrefixer prefixer("P:");
     std::string out;
-    prefixer.feed("a\n", out);
+    prefixer.feed("a\n", out, start);
     prefixer.interrupted();
-    prefixer.feed("\n", out);
+    prefixer.feed("\n", out, start);
     EXPECT_EQ(out, "P:a\nP:\n");
 }
 
 TEST(LinePrefixer, AHalfWrittenCharacterWaitsForItsOtherHalf) {
     LinePrefixer prefixer("P:");
     std::string out;
-    prefixer.feed("a\xc3", out);
-    prefixer.show_partial(out);
+    prefixer.feed("a\xc3", out, start);
+    prefixer.show_due(out, start + 1h);
     EXPECT_EQ(out, "P:a");
-    EXPECT_FALSE(prefixer.has_partial());
-    prefixer.show_partial(out);
-    prefixer.feed("\xa9\n", out);
+    EXPECT_FALSE(prefixer.due());
+    prefixer.show_due(out, start + 1h);
+    prefixer.feed("\xa9\n", out, start);
     EXPECT_EQ(out, "P:a\xc3\xa9\n");
 }
 
@@ -112,10 +117,99 @@ TEST(LinePrefixer, ALineWithoutAnyEndIsPassedOnInBoundedPieces) {
     LinePrefixer prefixer("P:");
     std::string out;
     const std::string piece(100000, 'x');
-    for (int i = 0; i < 50; ++i) prefixer.feed(piece, out);
+    for (int i = 0; i < 50; ++i) prefixer.feed(piece, out, start);
     EXPECT_GE(out.size() + LineSplitter::line_bytes_max, 50 * piece.size());
-    prefixer.feed("\n", out);
+    prefixer.feed("\n", out, start);
     EXPECT_EQ(out, "P:" + std::string(50 * piece.size(), 'x') + "\n");
+}
+
+/// What a prefixer of this style shows of pieces that come at these times, until its stream ends.
+std::string shown(ProgressStyle style, const std::vector<std::pair<std::chrono::milliseconds, std::string>>& pieces) {
+    LinePrefixer prefixer("P:", style);
+    std::string out;
+    for (const auto& [time, piece] : pieces) {
+        for (auto due = prefixer.due(); due && *due < start + time; due = prefixer.due()) prefixer.show_due(out, *due);
+        prefixer.feed(piece, out, start + time);
+    }
+    prefixer.finish(out);
+    return out;
+}
+
+std::vector<std::pair<std::chrono::milliseconds, std::string>> bar(int states, std::chrono::milliseconds every,
+                                                                   const std::string& end) {
+    std::vector<std::pair<std::chrono::milliseconds, std::string>> pieces;
+    for (int i = 1; i <= states; ++i)
+        pieces.emplace_back(i * every, "\r" + std::to_string(i) + "/" + std::to_string(states));
+    pieces.emplace_back(states * every, end);
+    return pieces;
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+}
+
+TEST(ProgressBar, AFewStatesAreLinesAsWithTorchrun) {
+    EXPECT_EQ(shown(ProgressStyle::lines, {{0ms, "cr1\rcr2\rcr3\ncrlf\r"}, {1ms, "\n\r\n\r"}, {2ms, "\n"}}),
+              "P:cr1\nP:cr2\nP:cr3\nP:crlf\nP:\nP:\n");
+}
+
+TEST(ProgressBar, OfManyStatesAPipeGetsTenAndOneASecondAndTheLast) {
+    const std::string text = shown(ProgressStyle::lines, bar(1000, 4ms, "\n"));
+    EXPECT_THAT(text, testing::EndsWith("P:1000/1000\n"));
+    EXPECT_GE(count(text, "\n"), 13U);
+    EXPECT_LE(count(text, "\n"), 16U);
+    EXPECT_EQ(count(shown(ProgressStyle::all, bar(1000, 4ms, "\n")), "\n"), 1001U);
+}
+
+TEST(ProgressBar, ATerminalGetsEachStateOverTheFormer) {
+    const std::string text = shown(ProgressStyle::in_place, bar(100, 50ms, "\nnext\n"));
+    EXPECT_THAT(text, testing::StartsWith("P:1/100\r\x1b[KP:"));
+    EXPECT_THAT(text, testing::EndsWith("\r\x1b[KP:100/100\nP:next\n"));
+    EXPECT_EQ(count(text, "\n"), 2U);
+    EXPECT_GE(count(text, "\r"), 40U);
+    EXPECT_LE(count(text, "\r"), 60U);
+}
+
+TEST(ProgressBar, TheLastStateIsShownThoughNothingFollows) {
+    for (const char* const end : {"", "\r", "\r    \r", "\r\n", "\n"}) {
+        EXPECT_THAT(shown(ProgressStyle::lines, bar(100, 1ms, end)), testing::HasSubstr("P:100/100")) << end;
+        const std::string text = shown(ProgressStyle::in_place, bar(100, 1ms, end));
+        EXPECT_THAT(text, testing::HasSubstr("P:100/100")) << end;
+        EXPECT_LE(count(text, "\n"), 1U) << end;
+    }
+}
+
+TEST(ProgressBar, AStateThatRestsIsShownThoughOthersWereShownShortlyBefore) {
+    LinePrefixer prefixer("P:", ProgressStyle::lines);
+    std::string out;
+    for (int i = 0; i < 20; ++i) prefixer.feed(std::to_string(i) + "\r", out, start);
+    EXPECT_EQ(count(out, "\n"), 10U);
+    ASSERT_TRUE(prefixer.due());
+    EXPECT_LE(*prefixer.due(), start + 1s);
+    prefixer.show_due(out, start + 1s);
+    EXPECT_THAT(out, testing::EndsWith("P:19\n"));
+    EXPECT_FALSE(prefixer.due());
+}
+
+TEST(ProgressBar, ALineTakesThePlaceOfAStateThatWasNotShown) {
+    EXPECT_EQ(shown(ProgressStyle::in_place, {{0ms, "1%\r"}, {1ms, "2%\rdone\n"}}), "P:1%\r\x1b[KP:done\n");
+}
+
+TEST(ProgressBar, AfterAnInterruptionItGoesOnBelowAndLessOften) {
+    LinePrefixer prefixer("P:", ProgressStyle::in_place);
+    std::string out;
+    prefixer.feed("1%\r", out, start);
+    prefixer.interrupted();
+    out.clear();
+    prefixer.feed("2%\r", out, start + 500ms);
+    EXPECT_EQ(out, "");
+    prefixer.show_due(out, start + 1s);
+    EXPECT_EQ(out, "P:2%");
+    EXPECT_TRUE(prefixer.line_open());
+    prefixer.feed("3%\r", out, start + 1100ms);
+    EXPECT_EQ(out, "P:2%\r\x1b[KP:3%");
 }
 
 TEST(IncompleteUtf8, CountsTheBytesThatWaitForMore) {
@@ -161,8 +255,8 @@ TEST_P(LinePrefixerPieces, AnyCutOfTheSameBytesShowsTheSame) {
     LinePrefixer quiet_often("P:");
     std::string out;
     for (const std::string& piece : pieces) {
-        quiet_often.feed(piece, out);
-        if (random() % 2 == 0) quiet_often.show_partial(out);
+        quiet_often.feed(piece, out, start);
+        if (random() % 2 == 0) quiet_often.show_due(out, start + 1h);
     }
     quiet_often.finish(out);
     EXPECT_EQ(out, shown_the_dumb_way(text));

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/logs/captured_terminal.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace cpprun {
+namespace {
+
+Error cannot_open(int error) {
+    return failure("cannot open a pseudo-terminal for a worker's stderr (--capture=pty): " + error_text(error));
+}
+
+}  // namespace
+
+Result<OpenedTerminal> open_terminal(const TerminalSize& size) {
+    OpenedTerminal opened;
+    opened.launcher_side.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    if (!opened.launcher_side) return cannot_open(errno);
+    const int master = opened.launcher_side.get();
+    if (::grantpt(master) != 0 || ::unlockpt(master) != 0) return cannot_open(errno);
+    // By the descriptor and not by its name, which belongs to another mount in some containers.
+    opened.worker_side.reset(::ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!opened.worker_side) return cannot_open(errno);
+    termios settings{};
+    if (::tcgetattr(opened.worker_side.get(), &settings) != 0) return cannot_open(errno);
+    ::cfmakeraw(&settings);
+    if (::tcsetattr(opened.worker_side.get(), TCSANOW, &settings) != 0) return cannot_open(errno);
+    set_size(master, size);
+    return opened;
+}
+
+void set_size(int launcher_side, const TerminalSize& size) {
+    const winsize window{.ws_row = size.rows, .ws_col = size.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(launcher_side, TIOCSWINSZ, &window);
+}
+
+TerminalSize launchers_terminal_size() {
+    for (const int fd : {STDERR_FILENO, STDOUT_FILENO, STDIN_FILENO}) {
+        winsize window{};
+        if (::ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 && window.ws_row > 0)
+            return {window.ws_row, window.ws_col};
+    }
+    return {};
+}
+
+}  // namespace cpprun
