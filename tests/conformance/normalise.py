@@ -22,7 +22,7 @@ PROMISED = re.compile(
 def _text_rules(seen):
     root = re.escape(seen["root"])
     rules = [(re.escape(str(seen["ports"][mark])) + r"(?!\d)", name)
-             for mark, name in (("@P@", "<P>"), ("@Q@", "<Q>"), ("@BUSY@", "<BUSY>"))]
+             for mark, name in (("@P@", "<P>"), ("@Q@", "<Q>"), ("@BUSY@", "<BUSY>")) if mark in seen["ports"]]
     return rules + [
         (root, "<ROOT>"),
         (r"(?<![\w.])(/[\w.+-]+)*/bin/python3?(\.\d+)?(?![\w./-])", "<PYTHON>"),

@@ -140,6 +140,12 @@ def _fill_in(text, ports):
     return text
 
 
+def _used(ports, scenario):
+    """Without those that the scenario does not name: the launcher may come upon one of them by itself."""
+    words = [*scenario.args, *scenario.env.values()]
+    return {mark: port for mark, port in ports.items() if any(mark in word for word in words)}
+
+
 def _observe(scenario, launcher, place, ports):
     environment = launchers.minimal_environment(place.home, place.tmp)
     environment["PROBE_DIR"] = str(place.probe)
@@ -169,7 +175,7 @@ def _observe(scenario, launcher, place, ports):
     orphans = _orphans(records)
     _end_all(records)
     return {
-        "exit": code, "pid": process.pid, "root": str(place.root), "ports": ports, "orphans": orphans,
+        "exit": code, "pid": process.pid, "root": str(place.root), "ports": _used(ports, scenario), "orphans": orphans,
         "stdout": out_path.read_bytes().decode(errors="backslashreplace"),
         "stderr": err_path.read_bytes().decode(errors="backslashreplace"),
         "workers": records, "launcher_env": environment, "files": place.files_left(),
