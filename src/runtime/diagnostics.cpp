@@ -43,6 +43,8 @@ void write_to_stderr(std::string_view text) {
     write_whole(STDERR_FILENO, text);
 }
 
+thread_local std::function<void()> before_record;
+
 /// The store's thread says things too.
 std::mutex mutex;
 bool waiting_is_shown = false;
@@ -98,9 +100,14 @@ void set_color(ColorWhen when) {
     sink.set_color_mode(shows_color(STDERR_FILENO, when) ? spdlog::color_mode::always : spdlog::color_mode::never);
 }
 
+void set_before_record(std::function<void()> action) {
+    before_record = std::move(action);
+}
+
 void log(LogLevel level, std::string_view text, bool always) {
     const spdlog::level::level_enum wanted = as_spdlog(level);
     if (!always && wanted < lowest_shown) return;
+    if (before_record) before_record();
     const std::scoped_lock lock(mutex);
     take_away_waiting();
     while (true) {

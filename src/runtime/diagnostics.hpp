@@ -6,6 +6,7 @@
 #include "core/launch_config.hpp"
 
 #include <chrono>
+#include <functional>
 #include <string_view>
 
 namespace cpprun {
@@ -24,6 +25,9 @@ bool can_write_over(int fd);
 
 /// Whether the launcher's own records have colours, decided by shows_color().
 void set_color(ColorWhen when);
+
+/// Called before each record of the calling thread, outside of any lock; an empty function ends that.
+void set_before_record(std::function<void()> action);
 
 /// One record, each of its lines with the prefix. `always`: shown at every level (contract 4.9).
 void log(LogLevel level, std::string_view text, bool always = false);

@@ -297,6 +297,16 @@ def test_bars_of_two_ranks_do_not_write_over_each_other(place, screen):
         assert None not in ranks and len({rank.group(1) for rank in ranks}) <= 1, text
 
 
+def test_what_the_launcher_says_begins_its_own_line(place, screen):
+    process = place.start("-t1", "--color=never", "--nproc-per-node=2", "--omp-threads=1",
+                          *_shell(r'test $RANK = 1 || { printf "\r10%%"; sleep 600; }; while ! test -e go; do sleep 0.02; done; exit 3'),
+                          stdout=screen.writer, stderr=screen.writer, env={"TERM": "xterm"})
+    screen.wait_for(r"\[default0\]:10%")
+    (place.cwd / "go").touch()
+    text = screen.wait_for_end(process)
+    assert re.search(r"\[default0\]:10%\n[WE]\d{4} ", text), text
+
+
 # --- a terminal for stderr ---
 
 def test_with_pty_stderr_is_a_terminal_whose_bytes_pass_unchanged(place):

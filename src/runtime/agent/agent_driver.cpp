@@ -135,6 +135,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       grace_words_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
+    set_before_record([this] { tail_.end_line(); });
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
     parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
         lease_ = until;
@@ -142,7 +143,9 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
     });
 }
 
-AgentDriver::~AgentDriver() = default;
+AgentDriver::~AgentDriver() {
+    set_before_record({});
+}
 
 RunResult AgentDriver::run() {
     log(LogLevel::info, fmt::format("[{}] starting workers for entrypoint: {}", parts_.config.role,

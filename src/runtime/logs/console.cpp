@@ -85,6 +85,14 @@ void Console::pass(std::string_view bytes) {
     if (!failed_) buffer_.append(bytes);
 }
 
+void Console::end_line() {
+    if (!line_open()) return;
+    buffer_.push_back('\n');
+    if (line_owner_ != nullptr) line_owner_->interrupted();
+    line_owner_ = nullptr;
+    line_open_ = false;
+}
+
 void Console::forget(const LinePrefixer& source) {
     if (line_owner_ == &source) line_owner_ = nullptr;
 }

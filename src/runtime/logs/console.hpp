@@ -32,6 +32,12 @@ class Console {
     /// Adds bytes as they are, whatever lines they make.
     void pass(std::string_view bytes);
 
+    /// Is the last line without an end?
+    bool line_open() const { return line_open_ && !failed_; }
+
+    /// Ends it, so that somebody else may write.
+    void end_line();
+
     /// `source` will not be seen again. Its open line, if any, stays open until another one shows something.
     void forget(const LinePrefixer& source);
 

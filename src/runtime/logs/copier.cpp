@@ -138,6 +138,7 @@ void Copier::run() {
         copy_round();
         show_what_is_due();
         retire_drained_streams();
+        line_open_ = consoles_.back().line_open();
         write_consoles();
         complete_drains();
         if (disk_check_due_ && now_ >= *disk_check_due_) check_for_full_disk();
@@ -205,6 +206,12 @@ void Copier::accept(TerminalSize size) {
     for (const Followed& followed : followed_) {
         if (followed.stream.terminal) set_size(followed.stream.terminal->launcher_side.get(), size);
     }
+}
+
+void Copier::accept(EndLine request) {
+    consoles_.back().end_line();
+    write_consoles();
+    request.done->set_value();
 }
 
 void Copier::take_from_terminal(Followed& followed, std::size_t bytes_max) {

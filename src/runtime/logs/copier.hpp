@@ -45,7 +45,10 @@ class Copier {
         int local_rank = 0;
         std::shared_ptr<std::promise<void>> done;
     };
-    using Request = std::variant<Follow, Drain, CatchUp, TerminalSize>;
+    struct EndLine {
+        std::shared_ptr<std::promise<void>> done;
+    };
+    using Request = std::variant<Follow, Drain, CatchUp, TerminalSize, EndLine>;
 
     /// What the thread tells the outside; called on the thread, and never after quit() has been seen.
     struct Reports {
@@ -59,6 +62,9 @@ class Copier {
     void quit();
     /// Has run() returned, or does it within `bound`?
     bool ended_within(std::chrono::milliseconds bound);
+
+    /// Has a stream left a line open on stderr, as far as the thread has told?
+    bool line_is_open() const { return line_open_; }
 
     /// The thread's life. Returns after quit().
     void run();
@@ -103,6 +109,7 @@ class Copier {
     void accept(Drain request);
     void accept(CatchUp request);
     void accept(TerminalSize size);
+    void accept(EndLine request);
 
     void hold_back_later_attempts();
     void copy_round();
@@ -154,6 +161,7 @@ class Copier {
     std::mutex requests_mutex_;  ///< guards requests_ alone
     std::vector<Request> requests_;
     std::atomic<bool> quit_{false};
+    std::atomic<bool> line_open_{false};
     std::promise<void> ended_;
     std::future<void> ended_future_ = ended_.get_future();
 

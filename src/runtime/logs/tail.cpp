@@ -79,6 +79,14 @@ void Tail::catch_up(int local_rank, std::chrono::milliseconds bound) {
     seen.wait_for(bound);
 }
 
+void Tail::end_line(std::chrono::milliseconds bound) {
+    if (!thread_.joinable() || !copier_->line_is_open()) return;
+    const auto done = std::make_shared<std::promise<void>>();
+    std::future<void> written = done->get_future();
+    copier_->send(Copier::EndLine{done});
+    written.wait_for(bound);
+}
+
 void Tail::resize(const TerminalSize& size) {
     if (thread_.joinable()) copier_->send(size);
 }

@@ -80,6 +80,10 @@ class Tail {
     /// bound is over: what the launcher says next comes after it.
     void catch_up(int local_rank, std::chrono::milliseconds bound = std::chrono::milliseconds(50));
 
+    /// Ends the line that a stream has left open on stderr, if one has: what the launcher says next begins its own.
+    /// Waits until that has been written, or its console takes no more, or the bound is over.
+    void end_line(std::chrono::milliseconds bound = std::chrono::milliseconds(50));
+
     /// The launcher's terminal has another size: so have those of the workers.
     void resize(const TerminalSize& size);
 

@@ -262,6 +262,43 @@ TEST_P(LinePrefixerPieces, AnyCutOfTheSameBytesShowsTheSame) {
     EXPECT_EQ(out, shown_the_dumb_way(text));
 }
 
+TEST_P(LinePrefixerPieces, NoStyleLosesALineOrShowsWithoutBarsAnythingElse) {
+    std::mt19937 random(GetParam());
+    for (const ProgressStyle style : {ProgressStyle::lines, ProgressStyle::in_place}) {
+        for (const bool bars : {false, true}) {
+            std::string text;
+            int lines = 0;
+            for (int i = 0; i < 200; ++i) {
+                if (bars && random() % 2 == 0) {
+                    text += "\r" + std::to_string(i) + "%";
+                } else {
+                    if (bars && random() % 2 == 0) text += '\r';
+                    text += "<line " + std::to_string(lines++) + ">" + (random() % 4 == 0 ? "\r\n" : "\n");
+                }
+            }
+            std::vector<std::pair<std::chrono::milliseconds, std::string>> pieces;
+            std::chrono::milliseconds now{0};
+            for (std::size_t at = 0; at < text.size();) {
+                const std::size_t size = 1 + random() % 20;
+                pieces.emplace_back(now += std::chrono::milliseconds(random() % 300), text.substr(at, size));
+                at += size;
+            }
+            const std::string out = shown(style, pieces);
+            std::size_t from = 0;
+            for (int line = 0; line < lines; ++line) {
+                // Behind a part of itself that was shown before the rest came, at the worst.
+                const std::string words = "line " + std::to_string(line) + ">\n";
+                const std::size_t found = out.find(words, from);
+                ASSERT_NE(found, std::string::npos) << words << " in " << out;
+                from = found;
+            }
+            if (!bars) {
+                EXPECT_EQ(out, shown_the_dumb_way(text));
+            }
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, LinePrefixerPieces, testing::Range(0U, 40U));
 
 }  // namespace
