@@ -39,6 +39,8 @@ const char* name_of(Capture capture) {
             return "file";
         case Capture::pty:
             return "pty";
+        case Capture::pipe:
+            return "pipe";
     }
     return "";
 }

@@ -653,14 +653,14 @@ constexpr std::array<OptionSpec, option_count> table{{
      .metavar = "HOW",
      .variable = "CPPRUN_CAPTURE",
      .default_text = "auto",
-     .choices = "auto,off,pty,file",
+     .choices = "auto,off,pty,pipe,file",
      .group = logs,
      .extension = true,
      .help = "How stderr reaches the console without --redirects and --tee: by way of a file of the launcher's, so "
              "that a failed worker's last words are known (file), directly as with torchrun (off), or directly where "
              "the launcher's stderr is a terminal and else by a file (auto); or by a pseudo-terminal and that file, so "
-             "that "
-             "progress bars find a terminal (pty)."},
+             "that progress bars find a terminal (pty), or by a pipe and that file, for shells that open /dev/stderr "
+             "(pipe)."},
     {.id = OptionId::log_prefix,
      .dashed = "--log-prefix",
      .underscored = "--log_prefix",

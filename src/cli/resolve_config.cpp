@@ -207,6 +207,7 @@ class Resolver {
         logs.capture = capture == "off"    ? Capture::off
                        : capture == "file" ? Capture::file
                        : capture == "pty"  ? Capture::pty
+                       : capture == "pipe" ? Capture::pipe
                                            : Capture::automatic;
         const std::string& color = text(OptionId::color);
         logs.color = color == "always" ? ColorWhen::always : color == "never" ? ColorWhen::never : ColorWhen::automatic;

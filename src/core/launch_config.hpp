@@ -122,6 +122,7 @@ enum class Capture : std::uint8_t {
     automatic,  ///< as `file`, unless the launcher's stderr is a terminal
     file,       ///< by way of a file of the launcher's, which keeps the last words
     pty,        ///< it is a pseudo-terminal, whose bytes go into such a file
+    pipe,       ///< it is a pipe, whose bytes go into such a file
 };
 
 /// --progress-bars: what the console shows of teed lines that a carriage return begins anew.

@@ -333,6 +333,14 @@ while True:
 """
 
 
+def test_with_pipe_nothing_is_lost_where_a_shell_opens_stderr_anew(place):
+    script = "; ".join(f"echo a{i} >&2; echo b{i} > /dev/stderr" for i in range(20)) + "; seq 100 > /dev/stderr; exit 4"
+    result = place.run("--capture=pipe", *_shell(script))
+    expected = [f"{letter}{i}" for i in range(20) for letter in "ab"] + [str(i) for i in range(1, 101)]
+    assert result.code == 1 and result.stderr.splitlines()[:len(expected)] == expected, result
+    assert "  | 100" in result.stderr, result
+
+
 def test_with_pty_the_size_is_that_of_the_launchers_terminal_and_changes_with_it(place, screen):
     screen.resize(33, 77)
     place.write("sizes.py", SIZES)

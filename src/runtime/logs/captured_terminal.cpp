@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/logs/captured_terminal.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -10,6 +11,8 @@
 
 namespace cpprun {
 namespace {
+
+constexpr int wanted_pipe_bytes = 1 << 20;
 
 Error cannot_open(int error) {
     return failure("cannot open a pseudo-terminal for a worker's stderr (--capture=pty): " + error_text(error));
@@ -31,6 +34,19 @@ Result<OpenedTerminal> open_terminal(const TerminalSize& size) {
     ::cfmakeraw(&settings);
     if (::tcsetattr(opened.worker_side.get(), TCSANOW, &settings) != 0) return cannot_open(errno);
     set_size(master, size);
+    return opened;
+}
+
+Result<OpenedTerminal> open_pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+        return failure("cannot open a pipe for a worker's stderr (--capture=pipe): " + error_text(errno));
+    OpenedTerminal opened;
+    opened.launcher_side.reset(ends[0]);
+    opened.worker_side.reset(ends[1]);
+    // The worker's end blocks as ever: they are two open files.
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    ::fcntl(ends[0], F_SETPIPE_SZ, wanted_pipe_bytes);  // as far as this user may: the default of 64 KiB does too
     return opened;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // --capture=pty: a worker's stderr is a pseudo-terminal of the launcher's, so that programs which look for a terminal
-// find one. What it holds is moved into a captured file, and copied on from there.
+// find one. --capture=pipe: it is a pipe, which a shell can open anew by /dev/stderr without emptying it. What it holds
+// is moved into a captured file, and copied on from there.
 #pragma once
 
 #include "core/error.hpp"
@@ -31,6 +32,10 @@ struct OpenedTerminal {
 /// A pair whose bytes pass as they are: no echo, no \r before \n, no signal characters. It is nobody's controlling
 /// terminal. Failure when the system has none left (kernel.pty.max).
 Result<OpenedTerminal> open_terminal(const TerminalSize& size);
+
+/// The same with a pipe in place of the terminal; the reading end does not block. Once it is closed, writing is
+/// SIGPIPE. Failure when there are no descriptors left.
+Result<OpenedTerminal> open_pipe();
 
 /// Tells the programs that look; a worker hears of it only by a SIGWINCH of the caller's.
 void set_size(int launcher_side, const TerminalSize& size);

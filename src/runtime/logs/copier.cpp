@@ -40,6 +40,10 @@ constexpr auto too_much_interval = 50ms;
 
 /// What is shown, at least, of a captured stream that has outgrown its console; and the portions of giving back.
 constexpr std::uint64_t shown_of_too_much = std::uint64_t{1} << 20U;
+/// By which it is seen that a file is not what was read.
+constexpr std::size_t tail_bytes = 64;
+/// A file that is emptied and filled with the very same text is not longer.
+constexpr std::uint64_t same_text_bytes_max = 4096;
 /// What is taken, at most, from a pseudo-terminal whose worker has ended: its children may write on for ever.
 constexpr std::size_t last_terminal_bytes = std::size_t{1} << 20U;
 
@@ -177,8 +181,8 @@ void Copier::accept(Drain request) {
         if (followed.limit) continue;
         take_from_terminal(followed, last_terminal_bytes);
         followed.drain_id = request.id;
+        if (is_written_anew(followed)) begin_anew(followed);
         followed.limit = size_of(followed.fd());
-        if (*followed.limit < followed.offset) followed.offset = 0;  // truncated, see at_end()
         followed.dirty = true;
         followed.not_before = {};
         ++draining.streams_left;
@@ -285,6 +289,8 @@ void Copier::copy_some(Followed& followed) {
         return;
     }
     if (is_done(followed)) return;
+    if (followed.settled && is_written_anew(followed)) begin_anew(followed);
+    followed.settled.reset();
     std::uint64_t wanted = chunk_bytes;
     if (followed.limit) wanted = std::min(wanted, *followed.limit - followed.offset);
     const ssize_t bytes = ::pread(followed.fd(), chunk_.data(), wanted, static_cast<off_t>(followed.offset));
@@ -306,8 +312,41 @@ void Copier::copy_some(Followed& followed) {
     if (count < wanted) at_end(followed, count == 0);
 }
 
+// A shell's `> /dev/stderr` opens the file anew and empties it; what it holds now is new. It can be as long as before,
+// or longer, by the time it is looked at.
+bool Copier::is_written_anew(const Followed& followed) {
+    struct stat facts {};
+    if (::fstat(followed.fd(), &facts) != 0) return false;
+    const auto size = static_cast<std::uint64_t>(facts.st_size);
+    if (size < followed.offset) return true;
+    std::string now(followed.tail.size(), '\0');
+    const auto begin = static_cast<off_t>(followed.offset - now.size());
+    if (::pread(followed.fd(), now.data(), now.size(), begin) != static_cast<ssize_t>(now.size())) return false;
+    if (now != followed.tail) return true;
+    // The same text once more. Only of a file that has no name and so no other reason to have a new time.
+    if (!followed.captured() || !followed.settled || size != followed.offset || size > same_text_bytes_max)
+        return false;
+    return facts.st_mtim.tv_sec != followed.settled->tv_sec || facts.st_mtim.tv_nsec != followed.settled->tv_nsec;
+}
+
+void Copier::begin_anew(Followed& followed) {
+    followed.offset = 0;
+    followed.released = 0;
+    followed.tail.clear();
+    followed.settled.reset();
+}
+
+// Only when nothing is left to read, so that whatever the time tells of later is later.
+void Copier::settle(Followed& followed) {
+    struct stat facts {};
+    if (::fstat(followed.fd(), &facts) != 0 || static_cast<std::uint64_t>(facts.st_size) != followed.offset) return;
+    followed.settled = facts.st_mtim;
+}
+
 void Copier::take_bytes(Followed& followed, std::string_view bytes) {
     followed.offset += bytes.size();
+    followed.tail.append(bytes.substr(bytes.size() - std::min(bytes.size(), tail_bytes)));
+    if (followed.tail.size() > tail_bytes) followed.tail.erase(0, followed.tail.size() - tail_bytes);
     if (bytes.size() < chunk_bytes && now_ - followed.last_read < portion_time && !followed.limit) {
         followed.not_before = now_ + portion_time;
     }
@@ -393,6 +432,8 @@ void Copier::skip_captured(Followed& followed) {
     const std::uint64_t size = size_of(followed.fd());
     const bool more = size != followed.offset;
     followed.offset = size;
+    followed.tail.clear();
+    followed.settled.reset();
     if (size < followed.released) followed.released = 0;
     if (size >= followed.released + last_words_bytes_max + release_portion)
         followed.released = release_bytes(followed.fd(), followed.released, size - last_words_bytes_max);
@@ -416,6 +457,8 @@ void Copier::leave_out_what_is_too_much() {
                                  std::to_string(followed.stream.local_rank) +
                                  "'s stderr are left out here, as nobody took them]\n";
         followed.offset = begin;
+        followed.tail.clear();
+        followed.settled.reset();
         followed.released = release_bytes(followed.fd(), followed.released, begin - begin % 4096);
         followed.console->pass(note);
     }
@@ -432,12 +475,11 @@ std::optional<Copier::Clock::time_point> Copier::next_too_much_check() const {
 void Copier::at_end(Followed& followed, bool nothing_read) {
     const std::uint64_t size = nothing_read ? size_of(followed.fd()) : followed.offset;
     if (size < followed.offset) {
-        // Somebody has truncated the file, as a shell's `> /dev/stdout` does: what it holds now is new.
-        followed.offset = 0;
-        followed.released = 0;
+        begin_anew(followed);
         if (followed.limit) followed.limit = size;
         return;
     }
+    settle(followed);
     if (followed.limit && nothing_read) followed.limit = followed.offset;
     if (!followed.armed) {
         arm(followed);

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <future>
 #include <list>
 #include <map>
@@ -88,6 +89,8 @@ class Copier {
         std::optional<LinePrefixer> folded;  ///< there: what shows the lines that come out
         std::optional<LineFilter> filter;    ///< where there is a file for it
         std::uint64_t offset = 0;            ///< of the next byte to read
+        std::string tail;                    ///< the last bytes before the offset, as they were read
+        std::optional<timespec> settled;     ///< read to its end: when it had been written last, then
         bool dirty = true;                   ///< may hold bytes that have not been read
         bool armed = false;                  ///< a notice will come, or the files are polled
         bool polled = false;
@@ -110,6 +113,10 @@ class Copier {
     void accept(CatchUp request);
     void accept(TerminalSize size);
     void accept(EndLine request);
+
+    static bool is_written_anew(const Followed& followed);
+    static void begin_anew(Followed& followed);
+    static void settle(Followed& followed);
 
     void hold_back_later_attempts();
     void copy_round();

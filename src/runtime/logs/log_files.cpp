@@ -192,14 +192,15 @@ Result<WorkerStream> RunLogs::open_stream(const std::string& attempt_directory, 
 
 /// A stream that would go `direct`, by way of a file that is copied on.
 Result<WorkerStream> RunLogs::open_captured(int local_rank, WorkerStream direct) const {
-    if (config_.capture != Capture::file && config_.capture != Capture::pty) return direct;
+    if (config_.capture == Capture::off || config_.capture == Capture::automatic) return direct;
     BOOST_OUTCOME_TRY(CapturedFile captured, make_captured_file("stderr of local rank " + std::to_string(local_rank)));
     WorkerStream opened;
     opened.shown = direct.target == WorkerStream::Target::inherit;
     opened.target = WorkerStream::Target::file;
     opened.file = std::move(captured.writer);
-    if (config_.capture == Capture::pty) {
-        BOOST_OUTCOME_TRY(OpenedTerminal terminal, open_terminal(launchers_terminal_size()));
+    if (config_.capture == Capture::pty || config_.capture == Capture::pipe) {
+        BOOST_OUTCOME_TRY(OpenedTerminal terminal,
+                          config_.capture == Capture::pty ? open_terminal(launchers_terminal_size()) : open_pipe());
         opened.terminal = std::make_shared<CapturedTerminal>(
             CapturedTerminal{std::move(terminal.launcher_side), std::move(opened.file)});
         opened.file = std::move(terminal.worker_side);

@@ -149,6 +149,48 @@ TEST_P(CaptureTest, AShellThatOpensStderrAnewIsReadFromItsNewBeginning) {
     EXPECT_TRUE(rig.drain());
 }
 
+TEST_P(CaptureTest, WhatAShellWritesAnewIsSeenWhateverItsLength) {
+    TailRig rig(options());
+    const AttemptLogs attempt = begin(1);
+    follow(*rig.tail, attempt, no_prefix).value();
+    // As long as before, the same once more, longer, and longer with the same beginning.
+    const std::vector<std::string> texts{"one\n", "two\n", "two\n", "and three\n", "and three and more\n"};
+    std::string script = "true";
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        script += "; while test ! -e " + (scratch / ("go" + std::to_string(i))) + "; do sleep 0.01; done; printf '" +
+                  texts[i] + "' >/dev/stderr";
+    }
+    const pid_t pid = start_worker(script, attempt.workers[0]);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the time of a file goes by ticks of the kernel's
+        std::ofstream(scratch / ("go" + std::to_string(i))).put('!');
+        EXPECT_EQ(err.read(texts[i].size()), texts[i]) << i;
+    }
+    wait_for(pid);
+    EXPECT_TRUE(rig.drain());
+    EXPECT_EQ(err.read_all(), "");
+}
+
+TEST_P(CaptureTest, APipeLosesNothingWhenAShellOpensItAnew) {
+    TailRig rig(options());
+    AttemptLogs attempt = begin(1, {}, Capture::pipe);
+    follow(*rig.tail, attempt, no_prefix).value();
+    const pid_t pid = start_worker(
+        "for i in 0 1 2 3 4 5 6 7 8 9; do echo a$i >&2; echo b$i > /dev/stderr; done; seq 2000 > /dev/stderr; exit 3",
+        attempt.workers[0]);
+    attempt.workers[0].err.file.reset();
+    attempt.workers[0].err.terminal.reset();
+    std::string expected;
+    for (const char digit : std::string("0123456789")) {
+        expected += std::string("a") + digit + "\nb" + digit + "\n";
+    }
+    for (int i = 1; i <= 2000; ++i) expected += std::to_string(i) + "\n";
+    EXPECT_EQ(err.read(expected.size()), expected);
+    EXPECT_EQ(wait_for(pid), 3 << 8);
+    EXPECT_TRUE(rig.drain());
+    EXPECT_THAT(last_bytes(attempt.workers[0].err.captured->get()), EndsWith("1999\n2000\n"));
+}
+
 TEST_P(CaptureTest, ATerminalsBytesPassAsTheyAreAndItsLastWordsAreKnown) {
     TailRig rig(options());
     AttemptLogs attempt = begin(2, {0}, Capture::pty);
