@@ -141,7 +141,7 @@ def test_random_kills_leave_nobody_behind(tier, tmp_path, request, capsys):
     kinds = IN_THE_SESSION if tier == "group" else {**IN_THE_SESSION, **ON_ITS_OWN}
     given = os.environ.get("CPPRUN_SEED")
     bystander = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"], start_new_session=True,
-                                 env=os.environ | {containment.COOKIE: "bystander"})
+                                 env=os.environ | {containment.COOKIE: f"bystander-{os.getpid()}-{tier}"})
     killed, slowest = collections.Counter(), 0.0
     try:
         for seed in [int(given)] if given else range(ROUNDS):
@@ -151,7 +151,7 @@ def test_random_kills_leave_nobody_behind(tier, tmp_path, request, capsys):
             finally:
                 containment.end_survivors(one.cookie)
             killed[" + ".join(one.killed) or "nobody in time"] += 1
-        assert len(containment.survivors("bystander")) == 2
+        assert len(containment.survivors(f"bystander-{os.getpid()}-{tier}")) == 2
     finally:
         os.killpg(bystander.pid, signal.SIGKILL)
         bystander.wait()

@@ -16,7 +16,8 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t members_max = 100'000;
 constexpr std::size_t value_bytes_max = 4096;
-constexpr std::int64_t mails_kept = 8;
+// Of mail that a node has not confirmed with a sign of life. It gets a few in the time of one.
+constexpr std::int64_t mails_kept = 64;
 constexpr milliseconds fold_max{50};
 constexpr std::size_t members_per_millisecond = 100;
 constexpr milliseconds silence_looked_for_every{1'000};
@@ -78,6 +79,12 @@ void HostDesk::written(std::uint64_t connection, const std::string& key, const s
     // think.
     if (!member.known && wish->reads)
         member.next_mail = member.fresh ? *wish->reads : std::max(member.next_mail, *wish->reads);
+    if (wish->reads) {
+        if (member.fresh) member.oldest_mail = *wish->reads;
+        member.says_what_it_reads = true;
+        take_away(*node, member, *wish->reads);
+        if (!outdated_.empty()) store_->remove(std::exchange(outdated_, {}));
+    }
     member.fresh = false;
     if (!wish->event) {
         // Its first message may still be on the way on its other connection.
@@ -116,9 +123,7 @@ void HostDesk::gone(const NodeId& node, const std::string& how) {
     const auto member = members_.find(node);
     if (member == members_.end()) return;
     const bool was_known = member->second.known;
-    const std::int64_t next = member->second.next_mail;
-    for (std::int64_t number = std::max<std::int64_t>(0, next - mails_kept - 1); number < next; ++number)
-        outdated_.push_back(mail_key(node, number));
+    take_away(node, member->second, member->second.next_mail);
     if (member->second.connections > 0) {
         member->second.known = false;
         member->second.fresh = true;
@@ -129,6 +134,11 @@ void HostDesk::gone(const NodeId& node, const std::string& how) {
     if (!was_known) return;
     if (!how.empty()) log(LogLevel::warning, fmt::format("{} {}", terminal_safe(node.addr), how), true);
     collect(NodeGone{node});
+}
+
+void HostDesk::take_away(const NodeId& node, Member& member, std::int64_t before) {
+    for (before = std::min(before, member.next_mail); member.oldest_mail < before; ++member.oldest_mail)
+        outdated_.push_back(mail_key(node, member.oldest_mail));
 }
 
 void HostDesk::look_for_silent() {
@@ -168,7 +178,15 @@ void HostDesk::post(const NodeId& node, const HostMail& mail) {
     if (member == members_.end()) return;
     const std::int64_t number = member->second.next_mail++;
     outbox_.emplace_back(mail_key(node, number), encode_mail(mail, serial_++));
-    if (number >= mails_kept) outdated_.push_back(mail_key(node, number - mails_kept));
+    if (member->second.next_mail - member->second.oldest_mail <= mails_kept) return;
+    take_away(node, member->second, member->second.next_mail - mails_kept);
+    // It would wait for ever for what was taken away: it is told that it is no member, with a number that it reads.
+    if (member->second.known && member->second.says_what_it_reads)
+        boost::asio::post(executor_, [this, node] {
+            const auto again = members_.find(node);
+            if (store_ != nullptr && again != members_.end() && again->second.known)
+                gone(node, "does not read what it is told");
+        });
 }
 
 void HostDesk::flush() {

@@ -50,10 +50,12 @@ class HostDesk {
     using Clock = std::chrono::steady_clock;
     struct Member {
         std::int64_t next_mail = 0;
+        std::int64_t oldest_mail = 0;  ///< that is in the store
         std::int64_t connections = 0;
         Clock::time_point heard;
         bool known = false;  ///< it has wished to join and has not left
-        bool fresh = true;   ///< its next message says where its mail goes on
+        bool says_what_it_reads = false;
+        bool fresh = true;  ///< its next message says where its mail goes on
     };
 
     void written(std::uint64_t connection, const std::string& key, const std::string& value);
@@ -61,6 +63,7 @@ class HostDesk {
     void collect(MembershipEvent event);
     void hand_over();
     void gone(const NodeId& node, const std::string& how);
+    void take_away(const NodeId& node, Member& member, std::int64_t before);
     void look_for_silent();
     std::string mail_key(const NodeId& node, std::int64_t number) const;
 

@@ -7,8 +7,7 @@
 namespace cpprun {
 namespace {
 
-// Older entries are taken away; who comes later starts at the newest, and who is further behind than this was frozen
-// for so long that others act on it anyway.
+// Older entries are taken away; who comes later starts at the newest.
 constexpr std::int64_t entries_kept = 512;
 
 }  // namespace
@@ -53,15 +52,39 @@ boost::asio::awaitable<StoreResult<void>> NewsLog::publish(std::shared_ptr<Store
 }
 
 boost::asio::awaitable<StoreFailure> NewsLog::follow(std::shared_ptr<StoreLink> link,
-                                                     std::function<void(const std::string&)> hear) {
+                                                     std::function<void(const std::string&)> hear,
+                                                     std::chrono::milliseconds patience) {
     for (;;) {
-        const auto waited = co_await link->wait(key(next_read_), std::chrono::milliseconds::max());
+        const auto waited = co_await link->wait(key(next_read_), patience);
+        if (!waited && waited.error().kind == StoreFailure::Kind::timeout) {
+            const auto passed = co_await pass_over_what_is_gone(link);
+            if (!passed) co_return passed.error();
+            continue;
+        }
         if (!waited) co_return waited.error();
         const auto text = co_await link->get(key(next_read_));
         if (!text) co_return text.error();
         ++next_read_;
         hear(text.value());
     }
+}
+
+boost::asio::awaitable<StoreResult<void>> NewsLog::pass_over_what_is_gone(std::shared_ptr<StoreLink> link) {
+    const std::string head = prefix_ + "news/head";
+    const auto counted = co_await link->check(head);
+    if (!counted) co_return counted.error();
+    if (!counted.value()) co_return boost::outcome_v2::success();
+    const auto newest = co_await link->add(head, 0);
+    if (!newest) co_return newest.error();
+    // Written by other nodes: at most so many are looked for, whatever the counter says.
+    std::int64_t number = std::max(next_read_, newest.value() - entries_kept);
+    for (; number < newest.value(); ++number) {
+        const auto there = co_await link->check(key(number));
+        if (!there) co_return there.error();
+        if (there.value()) break;
+    }
+    next_read_ = number;
+    co_return boost::outcome_v2::success();
 }
 
 }  // namespace cpprun

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,13 +27,17 @@ class NewsLog {
     boost::asio::awaitable<StoreResult<void>> publish(std::shared_ptr<StoreLink> link, std::string text);
 
     /// Hands every new entry to `hear` until the link breaks, and returns why it did. `link` is used for nothing else.
+    /// Entries that were taken away before they were read, as older ones are, are passed over: where nothing comes for
+    /// `patience`, the counter of entries is looked at.
     boost::asio::awaitable<StoreFailure> follow(std::shared_ptr<StoreLink> link,
-                                                std::function<void(const std::string&)> hear);
+                                                std::function<void(const std::string&)> hear,
+                                                std::chrono::milliseconds patience = std::chrono::seconds(30));
     /// The number of the entry that follow() reads next.
     std::int64_t position() const { return next_read_; }
 
   private:
     std::string key(std::int64_t number) const;
+    boost::asio::awaitable<StoreResult<void>> pass_over_what_is_gone(std::shared_ptr<StoreLink> link);
 
     std::string prefix_;
     std::int64_t next_write_ = 0;

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -81,6 +82,7 @@ class Desk : public testing::Test {
         desk->start(*host);
     }
     void TearDown() override {
+        desk->stop();
         host.reset();
         loop.pass(10ms);
     }
@@ -159,7 +161,45 @@ TEST_F(Desk, DeliversMailInOrder) {
         EXPECT_EQ(std::get<JobFailed>(agent.mail[static_cast<std::size_t>(i)]).text, std::to_string(i));
     desk->post(b, JobFailed{"nobody has this box"});
     desk->flush();
-    EXPECT_LT(host->statistics().keys, 12U) << "read mail does not pile up";
+    agent.sign();
+    EXPECT_TRUE(comes([&] { return host->statistics().keys < 12; })) << "read mail does not pile up";
+}
+
+TEST_F(Desk, KeepsMailUntilItIsConfirmedToBeRead) {
+    Led led(loop, host->port(), a);
+    led.wish(JoinWish{a});
+    ASSERT_TRUE(comes([&] { return !heard.empty(); }));
+    // More at once than were ever kept for one that reads.
+    for (int i = 0; i < 60; ++i) desk->post(a, JobFailed{std::to_string(i)});
+    desk->flush();
+    ASSERT_TRUE(comes([&] { return led.mail.size() == 60; })) << led.mail.size();
+    const auto before = host->statistics().keys;
+    led.sign();
+    ASSERT_TRUE(loop.until([&] { return host->statistics().keys + 60 <= before; })) << host->statistics().keys;
+}
+
+TEST_F(Desk, ANodeThatDoesNotReadItsMailIsGoneAndCanComeBack) {
+    Led led(loop, host->port(), a);
+    led.wish(JoinWish{a});
+    ASSERT_TRUE(loop.until([&] { return !heard.empty(); }));
+    desk->post(a, JobFailed{"read"});
+    desk->flush();
+    ASSERT_TRUE(comes([&] { return led.mail.size() == 1; }));
+    led.watch->close();
+    for (int i = 0; i < 80; ++i) desk->post(a, JobFailed{std::to_string(i)});
+    desk->flush();
+    ASSERT_TRUE(loop.until([&] {
+        return std::any_of(heard.begin(), heard.end(),
+                           [](const auto& event) { return std::holds_alternative<NodeGone>(event); });
+    }));
+    led.watch = loop.connected(host->port());
+    led.read();
+    led.mail.clear();
+    ASSERT_TRUE(loop.until([&] {
+        led.sign();
+        loop.pass(20ms);
+        return !led.mail.empty() && std::holds_alternative<NotAMember>(led.mail.back());
+    }));
 }
 
 TEST_F(Desk, ANodeWhoseConnectionsAreClosedIsGoneAfterItsGrace) {

@@ -23,10 +23,10 @@ struct Agent {
     Agent(Loop& loop, std::uint16_t port) : ops(loop.connected(port)), watch(loop.connected(port)) {
         EXPECT_TRUE(loop.run(log.begin(ops)));
     }
-    void follow(Loop& loop) {
-        loop.start([this]() -> awaitable<void> {
+    void follow(Loop& loop, std::chrono::milliseconds patience = std::chrono::seconds(30)) {
+        loop.start([this, patience]() -> awaitable<void> {
             std::function<void(const std::string&)> hear = [this](const std::string& text) { heard.push_back(text); };
-            const StoreFailure why = co_await log.follow(watch, std::move(hear));
+            const StoreFailure why = co_await log.follow(watch, std::move(hear), patience);
             lost = why.message;
         });
     }
@@ -112,6 +112,17 @@ TEST_F(News, LeaveABoundedNumberOfKeysBehind) {
     Agent a(loop, host->port());
     for (int i = 0; i < 1'500; ++i) ASSERT_TRUE(loop.run(a.log.publish(a.ops, std::to_string(i))));
     EXPECT_LE(host->statistics().keys, 512U + 2U);
+}
+
+TEST_F(News, AFollowerThatIsTooFarBehindGoesOnWithTheOldestThatIsLeft) {
+    Agent behind(loop, host->port());
+    Agent a(loop, host->port());
+    for (int i = 0; i < 600; ++i) ASSERT_TRUE(loop.run(a.log.publish(a.ops, std::to_string(i))));
+    behind.follow(loop, std::chrono::milliseconds(20));
+    ASSERT_TRUE(loop.until([&] { return !behind.heard.empty() && behind.heard.back() == "599"; }));
+    EXPECT_EQ(behind.heard.size(), 512U);
+    ASSERT_TRUE(loop.run(a.log.publish(a.ops, "new")));
+    ASSERT_TRUE(loop.until([&] { return behind.heard.back() == "new"; }));
 }
 
 TEST_F(News, EndWithTheLink) {
