@@ -176,6 +176,15 @@ Json health_json(const HealthConfig& config) {
     return {{"file", or_null(config.file)}, {"port", or_null(config.port)}, {"bind", config.bind}};
 }
 
+Json hang_json(const HangConfig& config) {
+    return {{"after", seconds(config.after)},
+            {"action", config.fails ? "fail" : "report"},
+            {"stack_signal", config.stack_signal == 0 ? Json(nullptr) : Json(config.stack_signal)},
+            {"stack_tool", config.tool == StackTool::gdb      ? "gdb"
+                           : config.tool == StackTool::py_spy ? "py-spy"
+                                                              : "none"}};
+}
+
 Json notices_json(const std::vector<Notice>& notices) {
     Json list = Json::array();
     for (const Notice& notice : notices)
@@ -194,6 +203,7 @@ std::string config_json(const LaunchRequest& request) {
                     {"stop", stop_json(config.stop)},
                     {"restart", restart_json(config.restart)},
                     {"health", health_json(config.health)},
+                    {"hang", hang_json(config.hang)},
                     {"store",
                      {{"served_by", config.worker_store == WorkerStore::agent ? "agent" : "rank0"},
                       {"only", config.store.only},

@@ -88,6 +88,10 @@ enum class OptionId : std::size_t {
     stop_signal_to,
     no_forward,
     no_task_warning,
+    hang_after,
+    hang_action,
+    stack_signal,
+    stack_tool,
     print_config,
     version,
 };

@@ -176,6 +176,17 @@ struct StopConfig {
     std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null
 };
 
+/// A debugger that is asked for a worker's stack.
+enum class StackTool : std::uint8_t { none, py_spy, gdb };
+
+/// Workers that do not move (docs/hangs.md).
+struct HangConfig {
+    std::chrono::milliseconds after{0};  ///< --hang-after: without output or heartbeat; 0: nobody looks
+    bool fails = false;                  ///< --hang-action=fail: counts as a failure
+    int stack_signal = 0;                ///< --stack-signal: on which workers write their stack; 0: none
+    StackTool tool = StackTool::none;    ///< --stack-tool
+};
+
 /// Signs of life for whatever watches over the agent.
 struct HealthConfig {
     std::optional<std::string> file;    ///< --health-file
@@ -213,6 +224,7 @@ struct LaunchConfig {
     StopConfig stop;
     RestartConfig restart;
     HealthConfig health;
+    HangConfig hang;
     StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";   ///< --nproc-per-node as given

@@ -62,6 +62,7 @@ void report_causes(const RunResult& result, const LaunchConfig& config, const Ho
     if (!evidence.rounds.empty()) {
         input.workers = evidence.rounds.back().workers;
         input.first_rank = evidence.rounds.back().place.ranks.global_base;
+        input.evidence = evidence.rounds.back().evidence;
     }
     input.restarts_used = result.restarts_used;
     input.max_restarts = config.max_restarts;

@@ -10,6 +10,7 @@
 #include "runtime/diagnostics.hpp"
 #include "runtime/logs/captured_file.hpp"
 #include "runtime/os/bounded_file.hpp"
+#include "runtime/os/disk_lookup.hpp"
 #include "runtime/process/ancestry.hpp"
 
 #include <boost/asio/post.hpp>
@@ -20,7 +21,9 @@
 #include <ctime>
 #include <fcntl.h>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cpprun {
 namespace {
@@ -42,6 +45,7 @@ AgentSettings settings_of(const LaunchConfig& config) {
     settings.shutdown_timeout = config.stop.shutdown_timeout;
     settings.kill_descendants = config.stop.kill_descendants;
     settings.sender_tells_workers = config.stop.no_forward;
+    settings.hang_fails = config.hang.fails;
     // A container's first process cannot be stopped from within.
     settings.stays_awake = config.rendezvous.max_nodes > 1 || ::getpid() == 1;
     return settings;
@@ -75,6 +79,29 @@ LogLevel as_log_level(Say::Level level) {
             return LogLevel::error;
     }
     return LogLevel::error;
+}
+
+StackCollectorOptions stack_options(const HangConfig& hang, const Environment& environment) {
+    StackCollectorOptions options{hang.stack_signal, hang.tool};
+    if (hang.tool == StackTool::none) return options;
+    const auto path = environment.find("PATH");
+    options.tool_path = find_on_path(hang.tool == StackTool::gdb ? "gdb" : "py-spy",
+                                     path == environment.end() ? "/usr/bin:/bin" : path->second, DiskLookup{})
+                            .value_or("");
+    return options;
+}
+
+std::chrono::milliseconds steady_now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+/// How much stands in a stream of a worker's, or has; any other number means that it has written.
+std::uint64_t written_to(const WorkerStream& stream) {
+    struct stat facts {};
+    const bool known = stream.captured       ? ::fstat(stream.captured->get(), &facts) == 0
+                       : stream.path.empty() ? false
+                                             : ::stat(stream.path.c_str(), &facts) == 0;
+    return known ? static_cast<std::uint64_t>(facts.st_size) : 0;
 }
 
 ChronicleRun chronicle_run(const LaunchConfig& config, const HostFacts& host, const RunLogs& logs) {
@@ -118,6 +145,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       workers_(io, parts_.containment,
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
+                   hang_watch_.ended(rank);
                    statuses_.at(static_cast<std::size_t>(rank)) = status;
                    // What the worker said comes before what is said about its end.
                    if (!status.success()) tail_.catch_up(rank);
@@ -130,11 +158,17 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
       chronicle_(chronicle_run(parts_.config, parts_.host, parts_.logs)),
+      collector_(io, stack_options(parts_.config.hang, parts_.host.environment)),
+      hang_watch_(parts_.config.hang.after),
+      silence_timer_(io),
       state_timer_(io),
       trees_timer_(io),
       grace_words_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
+    if (parts_.config.hang.after.count() > 0)
+        heartbeats_ = std::make_unique<Heartbeats>(
+            io, parts_.host.environment, [this](int rank) { hang_watch_.heard_heartbeat(rank, steady_now()); });
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
     parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
         lease_ = until;
@@ -257,6 +291,10 @@ void AgentDriver::on_signal(const ReceivedSignal& signal) {
         io_.stop();
         return;
     }
+    if (signal.signo == SIGUSR2 && !handled) {
+        post(EvidenceAsked{"SIGUSR2" + (signal.sender.empty() ? "" : " (sent by " + signal.sender + ")")});
+        return;
+    }
     const bool key = signal.from_terminal && (signal.signo == SIGINT || signal.signo == SIGQUIT);
     post(SignalReceived{signal.signo, handled, signal.sender, key});
 }
@@ -292,6 +330,9 @@ void AgentDriver::execute(const StartGroup& command) {
     attempt_logs_.filtered_stderr = {};
     if (started) {
         event_log_.workers_started(pids_);
+        hang_watch_.begin(parts_.config.nproc_per_node, steady_now());
+        output_seen_.assign(2 * static_cast<std::size_t>(parts_.config.nproc_per_node), 0);
+        watch_for_silence();
         events_.emplace_back(GroupStarted{pids_});
     } else {
         events_.emplace_back(GroupStartFailed{pids_, started.error()});
@@ -305,6 +346,9 @@ Result<void> AgentDriver::begin_attempt() {
     log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
     log(LogLevel::info, fmt::format("use_agent_store: {}", place_.master.agent_store ? "True" : "False"));
     BOOST_OUTCOME_TRY(worker_timers_.begin_attempt());
+    if (heartbeats_) {
+        BOOST_OUTCOME_TRY(heartbeats_->begin_attempt(config.nproc_per_node));
+    }
     say_health_check(parts_.host.environment);
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(place_.restart_count, static_cast<int>(place_.round),
                                                                config.nproc_per_node, place_.ranks.global_base));
@@ -338,6 +382,7 @@ WorkerPlace AgentDriver::place_of(int local_rank) const {
     place.round = place_.round;
     place.error_file = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     place.timer_file = worker_timers_.path();
+    if (heartbeats_) place.heartbeat_socket = heartbeats_->path(local_rank);
     return place;
 }
 
@@ -476,6 +521,49 @@ void AgentDriver::execute(const ReportStuck& /*command*/) {
     }
 }
 
+void AgentDriver::execute(const CollectEvidence& command) {
+    std::vector<StackSubject> subjects;
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+        if (statuses_.at(static_cast<std::size_t>(rank))) continue;
+        const WorkerStream& stream = attempt_logs_.workers.at(static_cast<std::size_t>(rank)).err;
+        subjects.push_back({place_.ranks.global_base + rank, rank, workers_.pid(rank), stream.captured, stream.path});
+    }
+    collector_.collect(subjects, [this, reason = command.reason](std::vector<WorkerSnapshot> snapshots) {
+        HangEvidence evidence{reason, std::move(snapshots)};
+        print_to_stderr(evidence_text(evidence));
+        post(EvidenceCollected{std::move(evidence)});
+    });
+}
+
+// There is no notice of what a worker writes to a file of its own: a look now and then, and only with --hang-after.
+void AgentDriver::watch_for_silence() {
+    if (!heartbeats_) return;
+    const auto every = std::clamp<std::chrono::milliseconds>(parts_.config.hang.after / 8,
+                                                             std::chrono::milliseconds(20), std::chrono::seconds(1));
+    silence_timer_.expires_after(every);
+    silence_timer_.async_wait([this](boost::system::error_code error) {
+        if (error || result_) return;
+        const auto now = steady_now();
+        if (machine_.phase() == "suspended") hang_watch_.forgive(now);
+        note_output(now);
+        const std::vector<int> silent = hang_watch_.look(now);
+        if (!silent.empty() && machine_.phase() == "running")
+            post(WorkersSilent{silent, parts_.config.hang.after, std::time(nullptr)});
+        watch_for_silence();
+    });
+}
+
+void AgentDriver::note_output(std::chrono::milliseconds now) {
+    for (const WorkerLogs& logs : attempt_logs_.workers) {
+        const auto at = 2 * static_cast<std::size_t>(logs.local_rank);
+        if (at + 1 >= output_seen_.size()) return;
+        const std::uint64_t written[] = {written_to(logs.out), written_to(logs.err)};
+        for (std::size_t i = 0; i < 2; ++i)
+            if (std::exchange(output_seen_[at + i], written[i]) != written[i])
+                hang_watch_.heard_output(logs.local_rank, now);
+    }
+}
+
 void AgentDriver::execute(const SuspendGroup& command) {
     workers_.signal_all(SIGSTOP);
     if (!command.agent_too) return;
@@ -492,6 +580,8 @@ void AgentDriver::execute(const ReleaseGroup& command) {
     trees_doomed_ = false;
     workers_.release(command.kill_leftovers);
     worker_timers_.end_attempt();
+    silence_timer_.cancel();
+    if (heartbeats_) heartbeats_->end_attempt();
     uninterruptible_since_.clear();
     if (!result_) tail_.drain([] {});
 }
