@@ -131,7 +131,8 @@ Json logs_json(const LogConfig& config) {
             {"color", name_of(config.color)},
             {"ranks_filter", ranges_json(config.ranks_filter)},
             {"fold_lines", seconds(config.fold_window)},
-            {"progress_bars", config.progress_bars == ProgressBars::all ? "all" : "newest"}};
+            {"progress_bars", config.progress_bars == ProgressBars::all ? "all" : "newest"},
+            {"share_last_words", config.share_last_words}};
 }
 
 Json stop_json(const StopConfig& config) {

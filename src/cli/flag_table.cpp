@@ -821,6 +821,19 @@ constexpr std::array<OptionSpec, option_count> table{{
      .help =
          "The debugger that is asked for the workers' stacks when evidence of a hang is collected; it is looked for "
          "in PATH."},
+    {.id = OptionId::share_last_words,
+     .dashed = "--share-last-words",
+     .underscored = "--share_last_words",
+     .kind = choice,
+     .metavar = "YES",
+     .variable = "CPPRUN_SHARE_LAST_WORDS",
+     .default_text = "on",
+     .choices = "on,off",
+     .group = logs,
+     .extension = true,
+     .help =
+         "Whether the end of each worker's captured stderr, 4 KiB at most and once a second at most, is left in the "
+         "store for the other nodes of the job, which show it when this one is lost."},
     {.id = OptionId::print_config,
      .dashed = "--print-config",
      .underscored = "--print_config",

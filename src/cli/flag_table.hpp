@@ -92,6 +92,7 @@ enum class OptionId : std::size_t {
     hang_action,
     stack_signal,
     stack_tool,
+    share_last_words,
     print_config,
     version,
 };

@@ -203,6 +203,7 @@ class Resolver {
             logs.duplicate_stdout_filters = split_filters(text(OptionId::duplicate_stdout_filters));
         if (setting(OptionId::duplicate_stderr_filters).given())
             logs.duplicate_stderr_filters = split_filters(text(OptionId::duplicate_stderr_filters));
+        logs.share_last_words = text(OptionId::share_last_words) == "on";
         const std::string& capture = text(OptionId::capture);
         logs.capture = capture == "off"    ? Capture::off
                        : capture == "file" ? Capture::file

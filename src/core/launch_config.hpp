@@ -159,6 +159,7 @@ struct LogConfig {
     std::vector<std::string> duplicate_stdout_filters;
     std::vector<std::string> duplicate_stderr_filters;
     Capture capture = Capture::off;
+    bool share_last_words = true;  ///< --share-last-words: other nodes know the end of each stderr
 };
 
 struct StopConfig {

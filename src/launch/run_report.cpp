@@ -63,6 +63,9 @@ void report_causes(const RunResult& result, const LaunchConfig& config, const Ho
         input.workers = evidence.rounds.back().workers;
         input.first_rank = evidence.rounds.back().place.ranks.global_base;
         input.evidence = evidence.rounds.back().evidence;
+        input.places = evidence.rounds.back().places;
+        for (const JobFailure& one : evidence.job_failures)
+            if (one.round == evidence.rounds.back().place.round) input.job_failures.push_back(one);
     }
     input.restarts_used = result.restarts_used;
     input.max_restarts = config.max_restarts;

@@ -9,14 +9,14 @@ import time
 import pytest
 from harness import processes
 
-# Rank 2 is somewhere else than the others. Each says that it is there by a file.
+# Rank 2 is somewhere else than the others. Each says that it is there by a file, and waits at one line, for a pipe to be
+# opened.
 PLACES = """import faulthandler, os, pathlib, signal, time
 if "CPPRUN_STACK_SIGNAL" in os.environ:
     faulthandler.register(getattr(signal, os.environ["CPPRUN_STACK_SIGNAL"]))
 def wait():
     pathlib.Path("here." + os.environ["RANK"]).touch()
-    while not os.path.exists("go"):
-        time.sleep(0.01)
+    open("go").close()
 def all_together():
     wait()
 def alone():
@@ -49,15 +49,23 @@ def _evidence(process, place, count=1):
     return processes.wait_until(lambda: _events(place, "evidence")[count - 1:], 30, "evidence")[0]
 
 
+def _start(place, *args, **options):
+    os.mkfifo(place.cwd / "go")
+    return place.start(*args, **options)
+
+
 def _end(process, place):
-    (place.cwd / "go").touch()
-    out, err = process.communicate(timeout=60)
+    go = os.open(place.cwd / "go", os.O_RDWR | os.O_CREAT)
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        os.close(go)
     return process.returncode, err.decode(errors="replace")
 
 
 def test_sigusr2_shows_where_all_ranks_are_and_the_run_goes_on(place):
     place.write("places.py", PLACES)
-    process = place.start("--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=4", "--omp-threads=1", "places.py")
+    process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=4", "--omp-threads=1", "places.py")
     _wait_for(place, *(f"here.{rank}" for rank in range(4)))
     evidence = _evidence(process, place)
     code, err = _end(process, place)
@@ -65,7 +73,7 @@ def test_sigusr2_shows_where_all_ranks_are_and_the_run_goes_on(place):
     groups = {tuple(group["ranks"]): [frame["function"] for frame in group["stack"]] for group in evidence["groups"]}
     assert groups == {(0, 1, 3): ["wait", "all_together", "<module>"], (2,): ["wait", "alone", "<module>"]}, err
     assert evidence["reason"].startswith(f"SIGUSR2 (sent by pid {os.getpid()} ")
-    assert "\nrank 2    : " in err and "  | alone (places.py:11)" in err, err
+    assert "\nrank 2    : " in err and "  | alone (places.py:10)" in err, err
 
 
 def test_the_headline_names_calls_of_torch_and_who_stands_out(place):
@@ -77,7 +85,7 @@ def test_the_headline_names_calls_of_torch_and_who_stands_out(place):
     place.write("train.py", PLACES.rpartition("alone() if")[0] + "import sys\nsys.path.insert(0, 'lib')\n"
                 "from torch.distributed.distributed_c10d import all_reduce\nfrom torch.utils.data.dataloader import _next_data\n"
                 "(_next_data if os.environ['RANK'] == '2' else all_reduce)(wait)\n")
-    process = place.start("--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=7", "--omp-threads=1", "train.py")
+    process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=7", "--omp-threads=1", "train.py")
     _wait_for(place, *(f"here.{rank}" for rank in range(7)))
     evidence = _evidence(process, place)
     _, err = _end(process, place)
@@ -98,7 +106,7 @@ def test_no_worker_without_a_handler_is_sent_the_signal(place):
 
 def test_without_an_option_no_signal_is_sent_and_the_kernels_word_is_shown(place):
     place.write("places.py", "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: open('told', 'w'))\n" + PLACES)
-    process = place.start("--events=events.jsonl", "--nproc-per-node=2", "--omp-threads=1", "places.py")
+    process = _start(place, "--events=events.jsonl", "--nproc-per-node=2", "--omp-threads=1", "places.py")
     _wait_for(place, "here.0", "here.1")
     evidence = _evidence(process, place)
     code, err = _end(process, place)
@@ -117,7 +125,7 @@ def test_sigusr2_has_the_meaning_that_the_user_gives_it(place):
 
 def test_before_workers_are_killed_what_they_were_doing_is_kept(place):
     place.write("deaf.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PLACES)
-    process = place.start("--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=3", "--omp-threads=1",
+    process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=3", "--omp-threads=1",
                           "--shutdown-timeout=1", "deaf.py")
     _wait_for(place, *(f"here.{rank}" for rank in range(3)))
     process.send_signal(signal.SIGTERM)
@@ -131,7 +139,7 @@ def test_before_workers_are_killed_what_they_were_doing_is_kept(place):
 
 def test_a_second_interrupt_does_not_wait_for_evidence(place):
     place.write("deaf.py", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + PLACES)
-    process = place.start("--events=events.jsonl", "deaf.py")
+    process = _start(place, "--events=events.jsonl", "deaf.py")
     _wait_for(place, "here.0")
     process.send_signal(signal.SIGINT)
     processes.wait_until(lambda: _events(place, "signal_received"), 30, "the first signal")
@@ -143,6 +151,7 @@ def test_a_second_interrupt_does_not_wait_for_evidence(place):
 def test_what_did_not_end_stands_in_the_report_of_a_failure(place):
     place.write("deaf.py", "import os, signal, sys, time\nif os.environ['RANK'] == '1':\n    while not os.path.exists('here.0'):\n"
                 "        time.sleep(0.01)\n    sys.exit(3)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PLACES)
+    os.mkfifo(place.cwd / "go")
     result = place.run("--stack-signal=USR1", "--nproc-per-node=2", "--omp-threads=1", "--shutdown-timeout=1", "--log-dir=logs",
                        "deaf.py")
     path, = (place.cwd / "logs").glob("*/failure.json")
@@ -156,18 +165,18 @@ def test_what_did_not_end_stands_in_the_report_of_a_failure(place):
 def test_B42_a_worker_that_hangs_is_noticed_its_stack_kept_and_then_acted_upon(place, action):
     """The case's own test: both beat, rank 1 stops, and the report names it."""
     place.write("hang.py", PLACES.partition("def wait")[0] + BEATS + """def train():
-    while not os.path.exists("go"):
+    while not os.path.exists("end"):
         heartbeat()
         time.sleep(0.02)
 def stuck():
     pathlib.Path("here.1").touch()
-    while not os.path.exists("go"):
-        time.sleep(0.02)
+    open("go").close()
+    pathlib.Path("end").touch()
 heartbeat()
 stuck() if os.environ["RANK"] == "1" else train()
 """)
-    process = place.start("--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=2", "--omp-threads=1",
-                          "--hang-after=2", f"--hang-action={action}", "--log-dir=logs", "hang.py")
+    process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=2", "--omp-threads=1",
+                     "--hang-after=2", f"--hang-action={action}", "--log-dir=logs", "hang.py")
     _wait_for(place, "here.1")
     evidence = processes.wait_until(lambda: _events(place, "evidence"), 60, "evidence")[0]
     silent = _events(place, "workers_silent")[0]

@@ -7,6 +7,7 @@
 #include "core/agent/worker_env.hpp"
 #include "core/error.hpp"
 #include "core/report/failure_summary.hpp"
+#include "core/report/peer_records.hpp"
 #include "core/report/worker_stacks.hpp"
 
 #include <chrono>
@@ -146,6 +147,17 @@ struct EvidenceCollected {
     HangEvidence evidence;
 };
 
+/// Who is where on all nodes that have said so.
+struct PlacesKnown {
+    std::vector<RanksAt> places;
+};
+
+/// What a node that is gone has left of its workers' stderr.
+struct LastWordsFound {
+    std::string node;
+    std::vector<RankWords> words;
+};
+
 struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
@@ -153,7 +165,7 @@ struct TimerFired {
 using AgentEvent = std::variant<RoundReady, JoinFailed, RestartRefused, MembershipChanged, PeersRestart, RunEnded,
                                 Fenced, BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
                                 SignalReceived, SignalToForward, SuspensionAsked, Continued, TreesGone, EvidenceAsked,
-                                WorkersSilent, EvidenceCollected, TimerFired>;
+                                WorkersSilent, EvidenceCollected, PlacesKnown, LastWordsFound, TimerFired>;
 
 // --- commands ---
 

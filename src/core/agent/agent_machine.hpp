@@ -82,6 +82,9 @@ class AgentMachine {
     void on(const EvidenceAsked& event);
     void on(const WorkersSilent& event);
     void on(const EvidenceCollected& event);
+    // For the chronicle alone.
+    void on(const PlacesKnown& /*event*/) {}
+    void on(const LastWordsFound& /*event*/) {}
     void on(const TimerFired& event);
 
     void begin_attempt(JoinRound::Cause cause);

@@ -280,6 +280,21 @@ void Chronicle::hear(const EvidenceCollected& event) {
     if (round->evidence.size() > evidence_kept) round->evidence.erase(round->evidence.begin());
 }
 
+void Chronicle::hear(const PlacesKnown& event) {
+    Json places = Json::array();
+    for (const RanksAt& place : event.places) places.push_back({{"where", place.where}, {"ranks", place.ranks}});
+    record(
+        "evidence_of_all",
+        {{"where", places_text(event.places)}, {"odd_ranks", odd_ranks(event.places)}, {"places", std::move(places)}});
+    if (RoundHistory* round = open_round()) round->places = event.places;
+}
+
+void Chronicle::hear(const LastWordsFound& event) {
+    Json ranks = Json::array();
+    for (const RankWords& one : event.words) ranks.push_back({{"rank", one.rank}, {"stderr", one.text}});
+    record("last_words", {{"node", event.node}, {"ranks", std::move(ranks)}});
+}
+
 void Chronicle::hear(const SuspensionAsked& /*event*/) {
     record("suspended", Json::object());
 }

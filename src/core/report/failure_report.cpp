@@ -143,6 +143,7 @@ std::size_t earliest(const FailureReportInput& input, const std::vector<Classifi
 }
 
 std::vector<int> odd_of(const FailureReportInput& input) {
+    if (!input.places.empty()) return odd_ranks(input.places);
     if (input.evidence.empty()) return {};
     return odd_ranks(places_of(group_snapshots(input.evidence.back().workers)));
 }
@@ -168,6 +169,7 @@ class Writer {
         root_cause_lines();
         evidence_lines();
         other_lines();
+        job_lines();
         if (!input_.log_directory.empty()) line("logs", terminal_safe(input_.log_directory));
         line("restarts", fmt::format("{} of {} used", input_.restarts_used, input_.max_restarts));
         line("verdict", verdict());
@@ -179,6 +181,9 @@ class Writer {
             return fmt::format(
                 "{} on {} ended early with exit code 0, and the others, which waited for {}, failed then",
                 plural(story_.ended_early), input_.host, story_.ended_early.size() == 1 ? "it" : "them");
+        if (const JobFailure* first = first_of_job(input_.job_failures); first != nullptr && !first->own)
+            return fmt::format("rank {} on {} failed first in the job, {}; {} on {} followed", first->rank, first->host,
+                               how(*first), plural(story_.alike), input_.host);
         if (root_.hung) {
             const std::string place = places();
             return fmt::format("{} on {} hung: silent for {}, without output or heartbeat{}", plural(story_.alike),
@@ -199,8 +204,32 @@ class Writer {
 
     /// Who was where when somebody last looked.
     std::string places() const {
+        if (!input_.places.empty()) return places_text(input_.places);
         if (input_.evidence.empty()) return {};
         return places_text(places_of(group_snapshots(input_.evidence.back().workers)));
+    }
+
+    static std::string how(const JobFailure& failed) {
+        return (failed.status.starts_with("SIG") ? "killed by " : "with ") + failed.status +
+               (failed.said.empty() ? "" : " (" + failed.said + ")");
+    }
+
+    /// The other nodes' failures of the round, in their order.
+    void job_lines() {
+        if (input_.job_failures.size() < 2) return;
+        const JobFailure* first = first_of_job(input_.job_failures);
+        std::size_t shown = 0;
+        for (const JobFailure& one : input_.job_failures) {
+            if (++shown > groups_shown_max) {
+                line("", fmt::format("and {} more nodes", input_.job_failures.size() - groups_shown_max));
+                break;
+            }
+            line(shown == 1 ? "job" : "", fmt::format("rank {} on {}: {}{}{}", one.rank, one.host, one.status,
+                                                      one.said.empty() ? "" : " (" + one.said + ")",
+                                                      &one == first     ? ", the first"
+                                                      : one.consequence ? ", a consequence"
+                                                                        : ""));
+        }
     }
 
     void root_cause_lines() {
@@ -216,7 +245,8 @@ class Writer {
         const std::string meaning = root_.hung ? hang_meaning : usual_meaning(root_.status);
         if (!meaning.empty()) line("usually", meaning);
         if (const std::string place = places(); !place.empty())
-            line("where", place + " (" + terminal_safe(input_.evidence.back().reason) + ")");
+            line("where",
+                 place + (input_.evidence.empty() ? "" : " (" + terminal_safe(input_.evidence.back().reason) + ")"));
     }
 
     void evidence_lines() {
@@ -366,6 +396,12 @@ std::string failure_json(const FailureReportInput& input, const FailureStory& st
              {"ended_early", story.ended_early}};
     out["failures"] = Json::array();
     for (const ClassifiedFailure& one : story.all) out["failures"].push_back(failure_entry(input, one));
+    for (const JobFailure& one : input.job_failures)
+        out["job"].push_back({{"rank", one.rank},
+                              {"host", one.host},
+                              {"status", one.status},
+                              {"said", one.said},
+                              {"consequence", one.consequence}});
     for (const HangEvidence& evidence : input.evidence) {
         Json entry{{"reason", evidence.reason}};
         entry.update(evidence_json(evidence));

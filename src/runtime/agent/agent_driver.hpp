@@ -103,6 +103,11 @@ class AgentDriver {
     void look_for_trees();
     void say_who_is_waited_for_after(std::chrono::milliseconds pause);
     std::string waited_for() const;
+    void hear_note(const PeerNote& note);
+    void say_what_failed(const WorkerExited& event);
+    void add_places(const std::vector<RanksAt>& places);
+    void conclude_places();
+    void share_last_words();
     void watch_for_silence();
     void note_output(std::chrono::milliseconds now);
     void start_health();
@@ -125,6 +130,11 @@ class AgentDriver {
     HangWatch hang_watch_;
     std::unique_ptr<Heartbeats> heartbeats_;  ///< with --hang-after
     boost::asio::steady_timer silence_timer_;
+    boost::asio::steady_timer places_timer_;
+    std::vector<RanksAt> places_;  ///< of this node and others, since somebody asked
+    boost::asio::steady_timer words_timer_;
+    std::vector<std::uint64_t> words_seen_;  ///< by local rank
+    std::chrono::steady_clock::time_point words_told_;
     std::vector<std::uint64_t> output_seen_;  ///< what the workers had written when somebody last looked
     std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::optional<HealthFile> health_file_;
