@@ -35,7 +35,8 @@ def heartbeat():
 
 
 def _events(place, name):
-    lines = (place.cwd / "events.jsonl").read_text().splitlines()
+    path = place.cwd / "events.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
     return [event for event in map(json.loads, lines) if event["event"] == name]
 
 
@@ -47,6 +48,15 @@ def _evidence(process, place, count=1):
     """Asks the launcher, and waits until it has answered so often."""
     process.send_signal(signal.SIGUSR2)
     return processes.wait_until(lambda: _events(place, "evidence")[count - 1:], 30, "evidence")[0]
+
+
+def _evidence_of_waiting(process, place):
+    """Asks until all wait: a worker that has just said that it is there may still be on its way."""
+    for count in range(1, 50):
+        evidence = _evidence(process, place, count)
+        if all(group["stack"] and group["stack"][0]["function"] == "wait" for group in evidence["groups"]):
+            break
+    return evidence
 
 
 def _start(place, *args, **options):
@@ -67,7 +77,7 @@ def test_sigusr2_shows_where_all_ranks_are_and_the_run_goes_on(place):
     place.write("places.py", PLACES)
     process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=4", "--omp-threads=1", "places.py")
     _wait_for(place, *(f"here.{rank}" for rank in range(4)))
-    evidence = _evidence(process, place)
+    evidence = _evidence_of_waiting(process, place)
     code, err = _end(process, place)
     assert code == 0, err
     groups = {tuple(group["ranks"]): [frame["function"] for frame in group["stack"]] for group in evidence["groups"]}
@@ -87,7 +97,7 @@ def test_the_headline_names_calls_of_torch_and_who_stands_out(place):
                 "(_next_data if os.environ['RANK'] == '2' else all_reduce)(wait)\n")
     process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=7", "--omp-threads=1", "train.py")
     _wait_for(place, *(f"here.{rank}" for rank in range(7)))
-    evidence = _evidence(process, place)
+    evidence = _evidence_of_waiting(process, place)
     _, err = _end(process, place)
     assert evidence["where"] == "6 ranks in all_reduce, rank 2 in DataLoader" and evidence["odd_ranks"] == [2], err
     assert "where     : 6 ranks in all_reduce, rank 2 in DataLoader\n" in err
@@ -137,6 +147,44 @@ def test_before_workers_are_killed_what_they_were_doing_is_kept(place):
     assert err.index("---- cpprun evidence: ") < err.index("Unable to shutdown process"), err
 
 
+def test_a_run_that_a_signal_ended_has_a_report_when_workers_had_to_be_killed(place):
+    place.write("deaf.py", "import os, signal\nif os.environ['RANK'] != '0':\n"
+                "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PLACES)
+    process = _start(place, "--stack-signal=USR1", "--nproc-per-node=2", "--omp-threads=1", "--shutdown-timeout=1",
+                     "--log-dir=logs", "deaf.py")
+    _wait_for(place, "here.0", "here.1")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    err = err.decode()
+    verdict = err.splitlines()[-1]
+    assert verdict.startswith("verdict   : the run was ended by SIGTERM; rank 1 on "), err
+    assert " had to be stopped with SIGKILL (9); rank 1 in wait (deaf.py:" in verdict, err
+    path, = (place.cwd / "logs").glob("*/failure.json")
+    failure = json.loads(path.read_text())
+    assert failure["verdict"] == verdict.removeprefix("verdict   : ") and len(failure["failures"]) == 2
+
+
+def test_a_run_that_a_signal_ended_after_a_failure_names_the_failure(place):
+    process = place.start("--nproc-per-node=2", "--omp-threads=1", "--shutdown-timeout=60", "--events=events.jsonl",
+                          "--no-python", "sh", "-c", "trap : TERM; touch here.$RANK; if test $RANK = 1; then "
+                          "until test -e here.0; do sleep 0.05; done; exit 7; fi; until test -e go; do sleep 0.05; done")
+    processes.wait_until(lambda: _events(place, "workers_signaled"), 30, "the stop of rank 0")
+    process.send_signal(signal.SIGTERM)
+    processes.wait_until(lambda: _events(place, "signal_received"), 30, "the signal")
+    code, err = _end(process, place)
+    verdict = err.splitlines()[-1]
+    assert code == 1 and verdict.startswith("verdict   : rank 1 on "), err
+    assert verdict.endswith(" failed first, with exit code 7; then the run was ended by SIGTERM"), err
+
+
+def test_a_run_that_a_signal_ended_in_time_has_no_report(place):
+    process = place.start("--log-dir=logs", "--no-python", "sh", "-c", "touch here; exec sleep 60")
+    _wait_for(place, "here")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert b"cpprun report" not in err and not list((place.cwd / "logs").glob("*/failure.json"))
+
+
 def test_a_second_interrupt_does_not_wait_for_evidence(place):
     place.write("deaf.py", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + PLACES)
     process = _start(place, "--events=events.jsonl", "deaf.py")
@@ -182,7 +230,7 @@ stuck() if os.environ["RANK"] == "1" else train()
     silent = _events(place, "workers_silent")[0]
     assert silent["ranks"] == [1] and evidence["reason"].startswith("rank 1 is silent for 2.0 s")
     functions = {tuple(group["ranks"]): [frame["function"] for frame in group["stack"]] for group in evidence["groups"]}
-    assert functions[1,] == ["stuck", "<module>"] and "train" in functions[0,], functions
+    assert functions[1,][-2:] == ["stuck", "<module>"] and "train" in functions[0,], functions
     if action == "report":
         code, err = _end(process, place)
         assert code == 0 and "the run goes on, --hang-action=fail would end the worker group" in err, err

@@ -18,6 +18,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t lines_shown_max = 8;
 constexpr std::size_t groups_shown_max = 4;
+// So that there is room for the nodes.
+constexpr std::size_t lines_shown_beside_nodes = 4;
+constexpr std::size_t nodes_shown_max = 2;
 constexpr std::size_t words_in_json_max = 4096;
 constexpr int failure_json_version = 1;
 constexpr const char* hang_meaning =
@@ -159,6 +162,15 @@ void choose_among_silent(const FailureReportInput& input, FailureStory& story) {
     if (found != story.all.end()) story.root = found->index;
 }
 
+/// Of a run that a signal has ended: those that did not end when they were told to have something to tell.
+void choose_among_stopped(const FailureReportInput& input, FailureStory& story) {
+    if (input.ended_by.empty() || story.all[story.root].kind != FailureClass::stopped) return;
+    const auto found = std::find_if(story.all.begin(), story.all.end(), [&](const ClassifiedFailure& one) {
+        return input.failures[one.index].status == ExitStatus::killed_by(SIGKILL);
+    });
+    if (found != story.all.end()) story.root = found->index;
+}
+
 class Writer {
   public:
     Writer(const FailureReportInput& input, const FailureStory& story)
@@ -177,6 +189,16 @@ class Writer {
     }
 
     std::string verdict() const {
+        if (input_.ended_by.empty()) return verdict_of_failures();
+        if (story_.all[story_.root].kind != FailureClass::stopped)
+            return verdict_of_failures() + "; then the run was ended by " + input_.ended_by;
+        const std::string place = places();
+        return fmt::format("the run was ended by {}; {} on {} had to be stopped with {}{}", input_.ended_by,
+                           plural(story_.alike), input_.host, status_text(root_.status),
+                           place.empty() ? "" : "; " + place);
+    }
+
+    std::string verdict_of_failures() const {
         if (!story_.ended_early.empty())
             return fmt::format(
                 "{} on {} ended early with exit code 0, and the others, which waited for {}, failed then",
@@ -220,8 +242,8 @@ class Writer {
         const JobFailure* first = first_of_job(input_.job_failures);
         std::size_t shown = 0;
         for (const JobFailure& one : input_.job_failures) {
-            if (++shown > groups_shown_max) {
-                line("", fmt::format("and {} more nodes", input_.job_failures.size() - groups_shown_max));
+            if (++shown > nodes_shown_max) {
+                line("", fmt::format("and {} more nodes", input_.job_failures.size() - nodes_shown_max));
                 break;
             }
             line(shown == 1 ? "job" : "", fmt::format("rank {} on {}: {}{}{}", one.rank, one.host, one.status,
@@ -268,7 +290,9 @@ class Writer {
             return;
         }
         line("stderr", words.lines.empty() ? "nothing was written there" : "the last of it");
-        for (const std::string& text : words.lines) out_ += "\n  | " + text;
+        const std::size_t most = input_.job_failures.size() > 1 ? lines_shown_beside_nodes : words.lines.size();
+        for (std::size_t at = words.lines.size() - std::min(most, words.lines.size()); at < words.lines.size(); ++at)
+            out_ += "\n  | " + words.lines[at];
         if (!evidence.stderr_log.empty()) line("all of it", terminal_safe(evidence.stderr_log));
     }
 
@@ -359,6 +383,7 @@ FailureStory tell_failures(const FailureReportInput& input) {
         if (story.root != story.all.size()) break;
     }
     choose_among_silent(input, story);
+    choose_among_stopped(input, story);
     const ClassifiedFailure& root = story.all[story.root];
     const WorkerFailure& failure = input.failures[story.root];
     const std::vector<int> odd = odd_of(input);

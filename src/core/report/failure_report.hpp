@@ -21,6 +21,7 @@ struct FailureReportInput {
     int first_rank = 0;                    ///< global rank of local rank 0
     int restarts_used = 0;
     int max_restarts = 0;
+    std::string ended_by{};                  ///< "SIGTERM": that signal has ended the run; empty: its failures have
     std::string log_directory{};             ///< of the run, where something is in it; else empty
     std::vector<JobFailure> job_failures{};  ///< of all nodes in this round, in their order; empty: not known
     std::vector<RanksAt> places{};           ///< of all nodes; empty: those of `evidence`

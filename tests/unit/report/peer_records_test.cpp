@@ -101,9 +101,10 @@ TEST(FailureReport, OfSilentRanksTheOneThatStandsOutComesFirst) {
     input.places = {{"all_reduce", {0, 1, 3}}, {"DataLoader", {2}}};
     const std::string report = failure_report(input, tell_failures(input));
     EXPECT_THAT(report, HasSubstr("root cause: rank 2 "));
-    EXPECT_THAT(report,
-                HasSubstr("verdict   : rank 2 on a hung: silent for 2.0 s, without output or heartbeat; 3 ranks in "
-                          "all_reduce, rank 2 in DataLoader"));
+    EXPECT_THAT(
+        report,
+        HasSubstr("verdict   : rank 2 on a hung: silent for 2.0 s, without output or heartbeat; ranks 0-1, 3 in "
+                  "all_reduce, rank 2 in DataLoader"));
 }
 
 }  // namespace
