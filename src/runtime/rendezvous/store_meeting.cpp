@@ -158,7 +158,15 @@ std::string StoreMeeting::host_identity_text() const {
 }
 
 Result<void> StoreMeeting::host_store(ListenSpec spec) {
-    BOOST_OUTCOME_TRY(store_, StoreHost::start(spec, complain_));
+    auto started = StoreHost::start(spec, complain_);
+    if (!started) {
+        Error error = started.error();
+        const bool fixed = rendezvous().kind == RendezvousKind::static_ranks;
+        error.hint = fmt::format("the port is that of {}{}{}", fixed ? "--master-port" : "--rdzv-endpoint",
+                                 error.hint.empty() ? "" : "; ", error.hint);
+        return error;
+    }
+    store_ = std::move(started.value());
     log(LogLevel::info,
         fmt::format("Process {} hosts the TCP store for the rendezvous, port {}.", pid_, store_->port()));
     return success();
