@@ -53,6 +53,11 @@ Place place_from(const EnvironmentLookup& lookup);
 /// returns 1. Never throws. For main(): `return cpprun::run_recorded([] { return train(); });`
 int run_recorded(const std::function<int()>& body) noexcept;
 
+/// Tells the launcher that this worker makes progress: one datagram to the socket that CPPRUN_HEARTBEAT_SOCKET names,
+/// which is there with cpprun's --hang-after. Never waits; to be called as often as one likes, from any thread. False
+/// when nobody listens or the launcher has fallen behind, which does no harm.
+bool send_heartbeat() noexcept;
+
 /// Leaves an error file at `path` in the format of torch's @record: `message` in one line, `details` what the report
 /// shows below "traceback", `epoch_seconds` when it happened. The file appears whole or not at all and replaces an
 /// older one; bytes that are no UTF-8 are replaced. False when it cannot be written (errno says why).

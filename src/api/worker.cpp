@@ -8,12 +8,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <cxxabi.h>
 #include <exception>
 #include <fcntl.h>
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <typeinfo>
 #include <unistd.h>
 
@@ -165,6 +168,21 @@ Place place_from(const EnvironmentLookup& lookup) {
 
 Place place_from_environment() {
     return place_from([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+bool send_heartbeat() noexcept {
+    const char* path = std::getenv("CPPRUN_HEARTBEAT_SOCKET");
+    sockaddr_un address{};
+    if (path == nullptr || *path == '\0' || std::strlen(path) >= sizeof address.sun_path) return false;
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path);
+    // Made anew each time: a child of the worker, or another thread, may be at it too.
+    const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (socket < 0) return false;
+    const ssize_t sent =
+        ::sendto(socket, "", 0, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    ::close(socket);
+    return sent == 0;
 }
 
 bool write_error_file(const std::string& path, const std::string& message, const std::string& details,

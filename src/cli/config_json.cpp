@@ -133,7 +133,8 @@ Json logs_json(const LogConfig& config) {
             {"color", name_of(config.color)},
             {"ranks_filter", ranges_json(config.ranks_filter)},
             {"fold_lines", seconds(config.fold_window)},
-            {"progress_bars", config.progress_bars == ProgressBars::all ? "all" : "newest"}};
+            {"progress_bars", config.progress_bars == ProgressBars::all ? "all" : "newest"},
+            {"share_last_words", config.share_last_words}};
 }
 
 Json stop_json(const StopConfig& config) {
@@ -178,6 +179,15 @@ Json health_json(const HealthConfig& config) {
     return {{"file", or_null(config.file)}, {"port", or_null(config.port)}, {"bind", config.bind}};
 }
 
+Json hang_json(const HangConfig& config) {
+    return {{"after", seconds(config.after)},
+            {"action", config.fails ? "fail" : "report"},
+            {"stack_signal", config.stack_signal == 0 ? Json(nullptr) : Json(config.stack_signal)},
+            {"stack_tool", config.tool == StackTool::gdb      ? "gdb"
+                           : config.tool == StackTool::py_spy ? "py-spy"
+                                                              : "none"}};
+}
+
 Json notices_json(const std::vector<Notice>& notices) {
     Json list = Json::array();
     for (const Notice& notice : notices)
@@ -196,6 +206,7 @@ std::string config_json(const LaunchRequest& request) {
                     {"stop", stop_json(config.stop)},
                     {"restart", restart_json(config.restart)},
                     {"health", health_json(config.health)},
+                    {"hang", hang_json(config.hang)},
                     {"store",
                      {{"served_by", config.worker_store == WorkerStore::agent ? "agent" : "rank0"},
                       {"only", config.store.only},

@@ -88,6 +88,11 @@ enum class OptionId : std::size_t {
     stop_signal_to,
     no_forward,
     no_task_warning,
+    hang_after,
+    hang_action,
+    stack_signal,
+    stack_tool,
+    share_last_words,
     print_config,
     version,
 };

@@ -203,6 +203,7 @@ class Resolver {
             logs.duplicate_stdout_filters = split_filters(text(OptionId::duplicate_stdout_filters));
         if (setting(OptionId::duplicate_stderr_filters).given())
             logs.duplicate_stderr_filters = split_filters(text(OptionId::duplicate_stderr_filters));
+        logs.share_last_words = text(OptionId::share_last_words) == "on";
         const std::string& capture = text(OptionId::capture);
         logs.capture = capture == "off"    ? Capture::off
                        : capture == "file" ? Capture::file
@@ -308,7 +309,30 @@ class Resolver {
         BOOST_OUTCOME_TRY(config_.stop.stdin_rank,
                           number_between<std::int64_t>(OptionId::stdin_rank, 0, std::numeric_limits<int>::max()));
         config_.logs.reading_rank = config_.stop.stdin_rank;
+        BOOST_OUTCOME_TRY(resolve_hangs());
         return resolve_health();
+    }
+
+    Result<void> resolve_hangs() {
+        HangConfig& hang = config_.hang;
+        const auto after = parse_duration(text(OptionId::hang_after), std::chrono::hours(24 * 30));
+        if (!after) return invalid_value(raw_, OptionId::hang_after);
+        hang.after = *after;
+        hang.fails = text(OptionId::hang_action) == "fail";
+        const std::string& tool = text(OptionId::stack_tool);
+        hang.tool = tool == "gdb" ? StackTool::gdb : tool == "py-spy" ? StackTool::py_spy : StackTool::none;
+        const std::string& word = text(OptionId::stack_signal);
+        if (word.empty()) return boost::outcome_v2::success();
+        const auto number = any_signal(word);
+        if (!number) return invalid_value(raw_, OptionId::stack_signal, python_repr(word) + " is no signal");
+        if (*number == SIGKILL || *number == SIGSTOP)
+            return invalid_value(raw_, OptionId::stack_signal, python_repr(word) + " cannot be caught");
+        if (*number == SIGTERM || *number == SIGINT || *number == SIGQUIT || *number == SIGHUP)
+            return invalid_value(raw_, OptionId::stack_signal, python_repr(word) + " is how a run is ended");
+        if (*number == SIGCHLD || *number == SIGCONT || *number == SIGTSTP || *number == SIGPIPE)
+            return invalid_value(raw_, OptionId::stack_signal, python_repr(word) + " has a meaning of its own");
+        hang.stack_signal = *number;
+        return boost::outcome_v2::success();
     }
 
     /// None: the option was not given.

@@ -160,6 +160,7 @@ struct LogConfig {
     std::vector<std::string> duplicate_stdout_filters;
     std::vector<std::string> duplicate_stderr_filters;
     Capture capture = Capture::off;
+    bool share_last_words = true;  ///< --share-last-words: other nodes know the end of each stderr
 };
 
 struct StopConfig {
@@ -175,6 +176,17 @@ struct StopConfig {
     std::vector<int> forward_signals;        ///< --forward-signals: passed on to the workers, and nothing else
     std::optional<int> requeue_exit_code;    ///< of a run that a handled signal ended
     std::optional<std::int64_t> stdin_rank;  ///< --stdin: the global rank that gets stdin, the others /dev/null
+};
+
+/// A debugger that is asked for a worker's stack.
+enum class StackTool : std::uint8_t { none, py_spy, gdb };
+
+/// Workers that do not move (docs/hangs.md).
+struct HangConfig {
+    std::chrono::milliseconds after{0};  ///< --hang-after: without output or heartbeat; 0: nobody looks
+    bool fails = false;                  ///< --hang-action=fail: counts as a failure
+    int stack_signal = 0;                ///< --stack-signal: on which workers write their stack; 0: none
+    StackTool tool = StackTool::none;    ///< --stack-tool
 };
 
 /// Signs of life for whatever watches over the agent.
@@ -214,6 +226,7 @@ struct LaunchConfig {
     StopConfig stop;
     RestartConfig restart;
     HealthConfig health;
+    HangConfig hang;
     StoreConfig store;
     int nproc_per_node = 1;
     std::string nproc_text = "1";   ///< --nproc-per-node as given

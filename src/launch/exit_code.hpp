@@ -40,7 +40,9 @@ inline int exit_code(const RunResult& result, const StopConfig& stop) {
             break;
     }
     if (stop.exit_code == ExitCodePolicy::torchrun || result.failures.empty()) return 1;
-    return result.failures[root_cause(result.failures)].status.shell_code();
+    // A worker that hung may end with 0 when it is stopped.
+    const int code = result.failures[root_cause(result.failures)].status.shell_code();
+    return code == 0 ? 1 : code;
 }
 
 }  // namespace cpprun

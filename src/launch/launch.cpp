@@ -142,6 +142,7 @@ Result<FinishedRun> run(const LaunchConfig& config, const HostFacts& host, Signa
         finished.result = agent.run();
         write_run_index(logs, config, agent.chronicle(), &finished.result);
         finished.evidence.rounds = agent.chronicle().rounds();
+        finished.evidence.job_failures = meeting.value()->job_failures();
     }
     logs.finish();
     // A temporary one is gone if no file was in it.

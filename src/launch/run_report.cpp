@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launch/run_report.hpp"
 
+#include "core/agent/signal_names.hpp"
 #include "core/agent/worker_command.hpp"
 #include "core/report/failure_report.hpp"
 #include "core/report/failure_summary.hpp"
@@ -11,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
 #include <ctime>
 
 namespace cpprun {
@@ -62,15 +65,28 @@ void report_causes(const RunResult& result, const LaunchConfig& config, const Ho
     if (!evidence.rounds.empty()) {
         input.workers = evidence.rounds.back().workers;
         input.first_rank = evidence.rounds.back().place.ranks.global_base;
+        input.evidence = evidence.rounds.back().evidence;
+        input.places = evidence.rounds.back().places;
+        for (const JobFailure& one : evidence.job_failures)
+            if (one.round == evidence.rounds.back().place.round) input.job_failures.push_back(one);
     }
     input.restarts_used = result.restarts_used;
     input.max_restarts = config.max_restarts;
     input.log_directory = evidence.log_directory;
+    if (result.outcome == RunResult::Outcome::signaled) input.ended_by = signal_label(result.signo);
     const FailureStory story = tell_failures(input);
     print_to_stderr(failure_report(input, story));
     if (evidence.log_directory.empty() || !evidence.log_directory_was_asked_for) return;
     const Result<void> written = write_file(evidence.log_directory + "/failure.json", failure_json(input, story));
     if (!written) log(LogLevel::error, "cannot leave failure.json: " + written.error().message, true);
+}
+
+/// Of a run that a signal ended: something had failed before, or the workers had to be killed.
+bool has_a_story(const RunResult& result, const RunEvidence& evidence) {
+    const bool killed = !evidence.rounds.empty() && !evidence.rounds.back().evidence.empty();
+    return std::any_of(result.failures.begin(), result.failures.end(), [&](const WorkerFailure& failure) {
+        return !failure.after_stop_signal || (killed && failure.status == ExitStatus::killed_by(SIGKILL));
+    });
 }
 
 void report_failures(const RunResult& result, const LaunchConfig& config, const HostFacts& host,
@@ -110,6 +126,7 @@ void report_run(const RunResult& result, const LaunchConfig& config, const HostF
             if (result.signal_handled && !result.from_terminal)
                 print_to_stderr("torch.distributed.elastic.multiprocessing.api." + message);
             record_launcher_failure(message, host);
+            if (has_a_story(result, evidence)) report_causes(result, config, host, evidence);
             return;
         }
         case RunResult::Outcome::ended_elsewhere:

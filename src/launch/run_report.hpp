@@ -17,6 +17,7 @@ struct RunEvidence {
     std::vector<RoundHistory> rounds = {};
     std::string log_directory = {};  ///< of the run; empty: there is none, or nothing was in it
     bool log_directory_was_asked_for = false;
+    std::vector<JobFailure> job_failures = {};  ///< of all nodes
 };
 
 /// Prints what `result` calls for and writes TORCHELASTIC_ERROR_FILE of our own environment, where it is set.

@@ -7,6 +7,8 @@
 #include "core/agent/worker_env.hpp"
 #include "core/error.hpp"
 #include "core/report/failure_summary.hpp"
+#include "core/report/peer_records.hpp"
+#include "core/report/worker_stacks.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -127,13 +129,43 @@ struct SuspensionAsked {};
 /// The agent runs again, or SIGCONT came.
 struct Continued {};
 
+/// Somebody wants to know what the workers are doing.
+struct EvidenceAsked {
+    std::string reason;         ///< who and how: goes on after "evidence: "
+    bool also_of_peers = true;  ///< the workers of the other nodes as well
+};
+
+/// These workers have shown no sign of life for the time of --hang-after.
+struct WorkersSilent {
+    std::vector<int> local_ranks;
+    std::chrono::milliseconds silent_for{0};
+    std::int64_t epoch_seconds = 0;  ///< now
+};
+
+/// What CollectEvidence has found.
+struct EvidenceCollected {
+    HangEvidence evidence;
+};
+
+/// Who is where on all nodes that have said so.
+struct PlacesKnown {
+    std::vector<RanksAt> places;
+};
+
+/// What a node that is gone has left of its workers' stderr.
+struct LastWordsFound {
+    std::string node;
+    std::vector<RankWords> words;
+};
+
 struct TimerFired {
     AgentTimer timer = AgentTimer::settle;
 };
 
 using AgentEvent = std::variant<RoundReady, JoinFailed, RestartRefused, MembershipChanged, PeersRestart, RunEnded,
                                 Fenced, BarrierPassed, GroupStarted, GroupStartFailed, WorkerExited, WorkerStuck,
-                                SignalReceived, SignalToForward, SuspensionAsked, Continued, TreesGone, TimerFired>;
+                                SignalReceived, SignalToForward, SuspensionAsked, Continued, TreesGone, EvidenceAsked,
+                                WorkersSilent, EvidenceCollected, PlacesKnown, LastWordsFound, TimerFired>;
 
 // --- commands ---
 
@@ -206,6 +238,13 @@ struct AwaitTrees {};
 /// What is left of the attempt cannot be killed: names it, with state and place in the kernel where known.
 struct ReportStuck {};
 
+/// Finds out what the workers that have not ended are doing. Answered by EvidenceCollected, in bounded time, also by
+/// one that was under way already.
+struct CollectEvidence {
+    std::string reason;
+    bool also_of_peers = false;
+};
+
 /// The attempt is over. `kill_leftovers`: what is left of the workers' trees is killed first. Then the workers are
 /// reaped and their files closed.
 struct ReleaseGroup {
@@ -254,7 +293,7 @@ struct Finish {
 };
 
 using AgentCommand = std::variant<JoinRound, StartGroup, EnterExitBarrier, SignalWorkers, SuspendGroup, ContinueGroup,
-                                  SignalTrees, KillTree, LeaveTree, KillTrees, AwaitTrees, ReportStuck, ReleaseGroup,
-                                  ArmTimer, CancelTimer, Say, Finish>;
+                                  SignalTrees, KillTree, LeaveTree, KillTrees, AwaitTrees, ReportStuck, CollectEvidence,
+                                  ReleaseGroup, ArmTimer, CancelTimer, Say, Finish>;
 
 }  // namespace cpprun

@@ -2,6 +2,7 @@
 #include "core/agent/agent_machine.hpp"
 
 #include "core/agent/signal_names.hpp"
+#include "core/report/failure_report.hpp"
 
 #include <fmt/format.h>
 
@@ -19,6 +20,8 @@ constexpr std::chrono::milliseconds abandon_time_min{2000};
 constexpr std::chrono::milliseconds abandon_time_max{30000};
 // Others take this node for dead about 15 s after they last heard of it; it fences itself after 10.
 constexpr std::chrono::milliseconds fence_grace{2000};
+// The driver answers before; should it not, workers that have to go do not stay for it.
+constexpr std::chrono::milliseconds evidence_time_max{15000};
 
 }  // namespace
 
@@ -138,10 +141,12 @@ void AgentMachine::on(const Fenced& event) {
     if (state_ != State::running && state_ != State::settling && state_ != State::stopping) return;
     say(Say::Level::error, fmt::format("[{}] {}; stopping the workers now", settings_.role, event.reason), true);
     if (state_ == State::stopping) {
+        fenced_ = true;
         out_.emplace_back(ArmTimer{AgentTimer::grace, std::min(settings_.shutdown_timeout, fence_grace)});
         return;
     }
     stop_workers(StopReason::membership, SIGTERM, std::min(settings_.shutdown_timeout, fence_grace));
+    fenced_ = true;
 }
 
 void AgentMachine::on(const BarrierPassed& /*event*/) {
@@ -172,12 +177,18 @@ void AgentMachine::on(const WorkerExited& event) {
     Worker& worker = workers_.at(static_cast<std::size_t>(event.local_rank));
     if (!worker.alive) return;
     worker.alive = false;
-    if (!event.status.success()) {
+    const bool hung = worker.hung && stopping();
+    if (!event.status.success() || hung) {
         WorkerFailure failure = event.failure;
         failure.local_rank = event.local_rank;
         failure.pid = worker.pid;
         failure.status = event.status;
-        failure.after_stop_signal = stopping();
+        failure.after_stop_signal = stopping() && !hung;
+        if (hung) {
+            failure.global_rank = place_.ranks.global_base + event.local_rank;
+            failure.hung = worker.hung->silent_for;
+            failure.timestamp = worker.hung->epoch_seconds;
+        }
         failures_.push_back(std::move(failure));
         if (state_ == State::running) {
             state_ = State::settling;
@@ -303,11 +314,55 @@ void AgentMachine::on(const Continued& /*event*/) {
     out_.emplace_back(ContinueGroup{});
 }
 
+void AgentMachine::on(const EvidenceAsked& event) {
+    if (!with_workers()) {
+        say(Say::Level::warning, event.reason + ": there are no workers to look at", true);
+        return;
+    }
+    out_.emplace_back(CollectEvidence{event.reason, event.also_of_peers});
+}
+
+void AgentMachine::on(const WorkersSilent& event) {
+    if (state_ != State::running || suspended_) return;
+    for (const int rank : event.local_ranks) {
+        Worker& worker = workers_.at(static_cast<std::size_t>(rank));
+        if (settings_.hang_fails && worker.alive) worker.hung = event;
+    }
+    const std::string text =
+        fmt::format("{} silent for {:.1f} s, without output or heartbeat (--hang-after)", ranks_text(event.local_ranks),
+                    std::chrono::duration<double>(event.silent_for).count());
+    say(Say::Level::warning,
+        fmt::format("[{}] {}{}", settings_.role, text,
+                    settings_.hang_fails ? "" : "; the run goes on, --hang-action=fail would end the worker group"),
+        true);
+    out_.emplace_back(CollectEvidence{text, true});
+}
+
+void AgentMachine::on(const EvidenceCollected& /*event*/) {
+    if (state_ == State::stopping && before_kill_) {
+        kill_workers();
+        return;
+    }
+    const bool hung = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.hung; });
+    if (state_ != State::running || !hung) return;
+    say(Say::Level::error,
+        fmt::format("[{}] Workers that hang count as failed (--hang-action=fail); stopping the worker group",
+                    settings_.role),
+        true);
+    stop_workers(StopReason::failure, SIGTERM);
+}
+
+std::string AgentMachine::ranks_text(const std::vector<int>& local_ranks) const {
+    std::vector<int> ranks;
+    for (const int rank : local_ranks) ranks.push_back(place_.ranks.global_base + rank);
+    return (ranks.size() == 1 ? "rank " : "ranks ") + rank_ranges(ranks) + (ranks.size() == 1 ? " is" : " are");
+}
+
 void AgentMachine::on(const TimerFired& event) {
     if (event.timer == AgentTimer::settle && state_ == State::settling) {
         stop_workers(StopReason::failure, SIGTERM);
     } else if (event.timer == AgentTimer::grace && state_ == State::stopping) {
-        kill_workers();
+        stop_took_too_long();
     } else if (event.timer == AgentTimer::abandon && state_ == State::killing) {
         for (const int rank : alive()) {
             Worker& worker = workers_[static_cast<std::size_t>(rank)];
@@ -335,6 +390,7 @@ void AgentMachine::stop_workers(StopReason reason, int signo, std::chrono::milli
     if (state_ == State::settling) out_.emplace_back(CancelTimer{AgentTimer::settle});
     reason_ = reason;
     stop_signal_ = signo;
+    fenced_ = before_kill_ = false;
     state_ = State::stopping;
     const std::vector<int> ranks = alive();
     if (!told_by_sender_) tell_workers(signo, ranks);
@@ -358,9 +414,25 @@ void AgentMachine::tell_workers(int signo, const std::vector<int>& ranks) {
         out_.emplace_back(SignalTrees{signo, ended});
 }
 
+// What they were doing dies with them. A node that the others may have given up has no time for it.
+void AgentMachine::stop_took_too_long() {
+    if (before_kill_ || fenced_ || alive().empty()) {
+        kill_workers();
+        return;
+    }
+    before_kill_ = true;
+    out_.emplace_back(CollectEvidence{
+        fmt::format("{} still there {} s after {}", ranks_text(alive()),
+                    std::chrono::duration_cast<std::chrono::seconds>(settings_.shutdown_timeout).count(),
+                    signal_name(stop_signal_)),
+        false});
+    out_.emplace_back(ArmTimer{AgentTimer::grace, evidence_time_max});
+}
+
 void AgentMachine::kill_workers() {
     out_.emplace_back(CancelTimer{AgentTimer::grace});
     state_ = State::killing;
+    before_kill_ = false;
     const std::vector<int> ranks = alive();
     for (const int rank : ranks)
         say(from_terminal_ ? Say::Level::info : Say::Level::warning,

@@ -26,6 +26,7 @@ struct AgentSettings {
     std::chrono::milliseconds shutdown_timeout{30000};
     KillDescendants kill_descendants = KillDescendants::by_exit_code;
     bool sender_tells_workers = false;  ///< whoever signals the agent signals the workers too: nothing is passed on
+    bool hang_fails = false;  ///< --hang-action=fail
 };
 
 class AgentMachine {
@@ -58,6 +59,7 @@ class AgentMachine {
     struct Worker {
         int pid = 0;
         bool alive = false;
+        std::optional<WorkersSilent> hung = {};
     };
 
     void on(const RoundReady& event);
@@ -77,6 +79,12 @@ class AgentMachine {
     void on(const SignalToForward& event);
     void on(const SuspensionAsked& event);
     void on(const Continued& event);
+    void on(const EvidenceAsked& event);
+    void on(const WorkersSilent& event);
+    void on(const EvidenceCollected& event);
+    // For the chronicle alone.
+    void on(const PlacesKnown& /*event*/) {}
+    void on(const LastWordsFound& /*event*/) {}
     void on(const TimerFired& event);
 
     void begin_attempt(JoinRound::Cause cause);
@@ -86,6 +94,7 @@ class AgentMachine {
     bool without_workers() const {
         return state_ == State::joining || state_ == State::waiting || state_ == State::barrier;
     }
+    bool with_workers() const { return state_ == State::running || state_ == State::settling || stopping(); }
     bool stopping() const { return state_ == State::stopping || state_ == State::killing; }
     void set_alive(const std::vector<int>& pids);
     void note_signal(const SignalReceived& event);
@@ -94,6 +103,8 @@ class AgentMachine {
     void tell_workers(int signo, const std::vector<int>& ranks);
     void kill_workers();
     std::chrono::milliseconds abandon_time() const;
+    void stop_took_too_long();
+    std::string ranks_text(const std::vector<int>& local_ranks) const;
     void workers_ended();
     void all_ended();
     bool dooms_tree(const ExitStatus& status) const;
@@ -115,6 +126,8 @@ class AgentMachine {
     bool from_terminal_ = false;   ///< the received signal
     bool told_by_sender_ = false;  ///< the workers have got the received signal from whoever sent it
     bool suspended_ = false;
+    bool fenced_ = false;       ///< the present stop
+    bool before_kill_ = false;  ///< SIGKILL waits for evidence
     RestartPolicy policy_;
     int restart_count_ = 0;
     bool free_restart_ = false;             ///< the one that was decided last

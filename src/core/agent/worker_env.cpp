@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/agent/worker_env.hpp"
 
+#include "core/agent/signal_names.hpp"
+
 namespace cpprun {
 
 Environment rank_variables(const LaunchConfig& config, const WorkerPlace& place) {
-    return {
+    Environment out{
         {"LOCAL_RANK", config.virtual_local_rank ? "0" : std::to_string(place.local_rank)},
         {"RANK", std::to_string(place.ranks.global_base + place.local_rank)},
         {"ROLE_RANK", std::to_string(place.ranks.role_base + place.local_rank)},
         {"TORCHELASTIC_ERROR_FILE", place.error_file},
     };
+    if (!place.heartbeat_socket.empty()) out["CPPRUN_HEARTBEAT_SOCKET"] = place.heartbeat_socket;
+    return out;
 }
 
 Environment group_variables(const LaunchConfig& config, const WorkerPlace& place, const Environment& inherited) {
@@ -35,6 +39,7 @@ Environment group_variables(const LaunchConfig& config, const WorkerPlace& place
     if (config.omp_num_threads) out["OMP_NUM_THREADS"] = *config.omp_num_threads;
     // Our own: torch's restart count differs between the nodes of one round.
     if (config.rendezvous.max_nodes > 1) out["CPPRUN_ROUND"] = std::to_string(place.round);
+    if (config.hang.stack_signal != 0) out["CPPRUN_STACK_SIGNAL"] = signal_label(config.hang.stack_signal);
     if (!place.timer_file.empty()) out["TORCHELASTIC_TIMER_FILE"] = place.timer_file;
     return out;
 }

@@ -25,8 +25,9 @@ struct WorkerPlace {
     int restart_count = 0;
     std::int64_t round = 0;
     MasterAddress master;
-    std::string error_file;  ///< empty with --log-dir=/dev/null
-    std::string timer_file;  ///< empty: the file timer is off and no variable is set
+    std::string error_file;             ///< empty with --log-dir=/dev/null
+    std::string timer_file;             ///< empty: the file timer is off and no variable is set
+    std::string heartbeat_socket = {};  ///< empty: nobody listens and no variable is set
 };
 
 /// Variables that replace the agent's own in this worker's environment; all other variables pass unchanged.

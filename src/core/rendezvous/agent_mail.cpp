@@ -92,6 +92,14 @@ struct Writer {
         message["text"] = report.text.substr(0, failure_report_bytes_max);
         return written(std::move(message), "report", serial);
     }
+    std::string operator()(const PeerWord& word) const {
+        Json message;
+        message["about"] = word.kind.substr(0, peer_name_bytes_max);
+        message["host"] = word.host.substr(0, peer_name_bytes_max);
+        message["from"] = word.from.substr(0, peer_name_bytes_max);
+        message["text"] = word.text.substr(0, failure_report_bytes_max);
+        return written(std::move(message), "word", serial);
+    }
     std::string operator()(const RoundProgress& round) const {
         const JoinProgress& progress = round.progress;
         Json message;
@@ -255,6 +263,13 @@ std::optional<HostMail> decode_mail(const NodeId& to, std::string_view text) {
     if (kind == "stranger") return NotAMember{};
     if (kind == "report")
         return FailureReport{text_field(message, "text").value_or("").substr(0, failure_report_bytes_max)};
+    if (kind == "word") {
+        const auto field = [&](const char* name, std::size_t bytes_max) {
+            return text_field(message, name).value_or("").substr(0, bytes_max);
+        };
+        return PeerWord{field("about", peer_name_bytes_max), field("host", peer_name_bytes_max),
+                        field("from", peer_name_bytes_max), field("text", failure_report_bytes_max)};
+    }
     if (kind == "failed") return JobFailed{text_field(message, "text").value_or("")};
     return std::nullopt;
 }

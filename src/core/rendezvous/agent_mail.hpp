@@ -47,9 +47,18 @@ struct FailureReport {
 /// The longest report of a failure that nodes tell each other, in bytes.
 inline constexpr std::size_t failure_report_bytes_max = 4096;
 
+/// A word of one agent to all others that changes nothing for the job; see PeerNote.
+struct PeerWord {
+    std::string kind;  ///< peer_name_bytes_max at most, as `host` and `from`
+    std::string host;
+    std::string from;  ///< the agent
+    std::string text;  ///< failure_report_bytes_max at most
+};
+inline constexpr std::size_t peer_name_bytes_max = 320;
+
 /// What the host answers: a command of its machine for the led node, or one of the others.
 using HostMail = std::variant<RoundFormed, JoinEnded, RestartNeeded, RunClosed, Reinstated, RoundProgress, NotAMember,
-                              JobFailed, FailureReport>;
+                              JobFailed, FailureReport, PeerWord>;
 
 /// At most eight nodes are named, so that a message does not grow with the job. Of a round's members it holds the first
 /// and the addressee; the others have no name then.

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t message_bytes_max = 1024;
 constexpr std::size_t members_said_max = 8;
 constexpr std::size_t members_recorded_max = 1024;
+constexpr std::size_t evidence_kept = 4;
 
 double seconds(std::chrono::microseconds time) {
     return std::chrono::duration<double>(time).count();
@@ -255,6 +256,43 @@ void Chronicle::hear(const RestartRefused& event) {
 
 void Chronicle::hear(const SignalToForward& event) {
     record("signal_forwarded", {{"signal", event.signo}, {"signal_name", signal_name(event.signo)}});
+}
+
+void Chronicle::hear(const EvidenceAsked& /*event*/) {}
+
+void Chronicle::hear(const WorkersSilent& event) {
+    const RoundHistory* round = open_round();
+    if (round == nullptr) return;
+    std::vector<int> ranks;
+    for (const int rank : event.local_ranks) ranks.push_back(round->place.ranks.global_base + rank);
+    record("workers_silent", {{"local_ranks", event.local_ranks},
+                              {"ranks", ranks},
+                              {"seconds", std::chrono::duration<double>(event.silent_for).count()}});
+}
+
+void Chronicle::hear(const EvidenceCollected& event) {
+    Json fields{{"reason", event.evidence.reason}};
+    fields.update(evidence_json(event.evidence));
+    record("evidence", std::move(fields));
+    RoundHistory* round = open_round();
+    if (round == nullptr) return;
+    round->evidence.push_back(event.evidence);
+    if (round->evidence.size() > evidence_kept) round->evidence.erase(round->evidence.begin());
+}
+
+void Chronicle::hear(const PlacesKnown& event) {
+    Json places = Json::array();
+    for (const RanksAt& place : event.places) places.push_back({{"where", place.where}, {"ranks", place.ranks}});
+    record(
+        "evidence_of_all",
+        {{"where", places_text(event.places)}, {"odd_ranks", odd_ranks(event.places)}, {"places", std::move(places)}});
+    if (RoundHistory* round = open_round()) round->places = event.places;
+}
+
+void Chronicle::hear(const LastWordsFound& event) {
+    Json ranks = Json::array();
+    for (const RankWords& one : event.words) ranks.push_back({{"rank", one.rank}, {"stderr", one.text}});
+    record("last_words", {{"node", event.node}, {"ranks", std::move(ranks)}});
 }
 
 void Chronicle::hear(const SuspensionAsked& /*event*/) {

@@ -56,6 +56,8 @@ struct RoundHistory {
     std::string end_reason = {};
     std::string log_directory = {};  ///< of the attempt; empty: none
     std::vector<WorkerHistory> workers = {};
+    std::vector<HangEvidence> evidence = {};  ///< the latest
+    std::vector<RanksAt> places = {};         ///< of all nodes, the latest; empty: not known
 };
 
 /// What all records of one run say alike, and what the first of them tells.
@@ -114,6 +116,11 @@ class Chronicle {
     void hear(const SuspensionAsked& event);
     void hear(const Continued& event);
     void hear(const TreesGone& event);
+    void hear(const EvidenceAsked& event);
+    void hear(const WorkersSilent& event);
+    void hear(const EvidenceCollected& event);
+    void hear(const PlacesKnown& event);
+    void hear(const LastWordsFound& event);
     void hear(const TimerFired& event);
     void note(const JoinRound& command);
     void note(const EnterExitBarrier& command);

@@ -40,6 +40,7 @@ void read_dictionary(const Json& message, ErrorRecord& record) {
 
 Result<ErrorRecord> parse_error_file(std::string_view text) {
     if (text.size() > error_file_bytes_max) return failure("longer than 1 MiB");
+    if (is_nested_too_deeply(text)) return failure("nested too deeply");
     ErrorRecord record;
     record.json = Json::parse(text.begin(), text.end(), nullptr, false);
     if (record.json.is_discarded()) return failure("not JSON");

@@ -18,8 +18,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t lines_shown_max = 8;
 constexpr std::size_t groups_shown_max = 4;
+// So that there is room for the nodes.
+constexpr std::size_t lines_shown_beside_nodes = 4;
+constexpr std::size_t nodes_shown_max = 2;
 constexpr std::size_t words_in_json_max = 4096;
 constexpr int failure_json_version = 1;
+constexpr const char* hang_meaning =
+    "a lock, a collective that not all ranks have entered, or a device or disk that does not answer";
 
 std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
@@ -108,6 +113,8 @@ std::string memory_text(const FailureEvidence& evidence) {
 
 ClassifiedFailure classify(std::size_t index, const WorkerFailure& failure) {
     ClassifiedFailure classified{index};
+    // What it says when it is stopped has nothing to do with it.
+    if (failure.hung) return classified;
     const LastWords words = words_of(failure);
     classified.said = !words.exception.empty() ? words.exception : words.lines.empty() ? "" : words.lines.back();
     classified.exception = kind_of_exception(words.exception);
@@ -138,6 +145,32 @@ std::size_t earliest(const FailureReportInput& input, const std::vector<Classifi
     return found;
 }
 
+std::vector<int> odd_of(const FailureReportInput& input) {
+    if (!input.places.empty()) return odd_ranks(input.places);
+    if (input.evidence.empty()) return {};
+    return odd_ranks(places_of(group_snapshots(input.evidence.back().workers)));
+}
+
+/// When all are silent, the one that is somewhere else keeps the others waiting.
+void choose_among_silent(const FailureReportInput& input, FailureStory& story) {
+    if (!input.failures[story.root].hung) return;
+    const std::vector<int> odd = odd_of(input);
+    const auto found = std::find_if(story.all.begin(), story.all.end(), [&](const ClassifiedFailure& one) {
+        const WorkerFailure& failure = input.failures[one.index];
+        return failure.hung && std::binary_search(odd.begin(), odd.end(), failure.global_rank);
+    });
+    if (found != story.all.end()) story.root = found->index;
+}
+
+/// Of a run that a signal has ended: those that did not end when they were told to have something to tell.
+void choose_among_stopped(const FailureReportInput& input, FailureStory& story) {
+    if (input.ended_by.empty() || story.all[story.root].kind != FailureClass::stopped) return;
+    const auto found = std::find_if(story.all.begin(), story.all.end(), [&](const ClassifiedFailure& one) {
+        return input.failures[one.index].status == ExitStatus::killed_by(SIGKILL);
+    });
+    if (found != story.all.end()) story.root = found->index;
+}
+
 class Writer {
   public:
     Writer(const FailureReportInput& input, const FailureStory& story)
@@ -148,6 +181,7 @@ class Writer {
         root_cause_lines();
         evidence_lines();
         other_lines();
+        job_lines();
         if (!input_.log_directory.empty()) line("logs", terminal_safe(input_.log_directory));
         line("restarts", fmt::format("{} of {} used", input_.restarts_used, input_.max_restarts));
         line("verdict", verdict());
@@ -155,10 +189,28 @@ class Writer {
     }
 
     std::string verdict() const {
+        if (input_.ended_by.empty()) return verdict_of_failures();
+        if (story_.all[story_.root].kind != FailureClass::stopped)
+            return verdict_of_failures() + "; then the run was ended by " + input_.ended_by;
+        const std::string place = places();
+        return fmt::format("the run was ended by {}; {} on {} had to be stopped with {}{}", input_.ended_by,
+                           plural(story_.alike), input_.host, status_text(root_.status),
+                           place.empty() ? "" : "; " + place);
+    }
+
+    std::string verdict_of_failures() const {
         if (!story_.ended_early.empty())
             return fmt::format(
                 "{} on {} ended early with exit code 0, and the others, which waited for {}, failed then",
                 plural(story_.ended_early), input_.host, story_.ended_early.size() == 1 ? "it" : "them");
+        if (const JobFailure* first = first_of_job(input_.job_failures); first != nullptr && !first->own)
+            return fmt::format("rank {} on {} failed first in the job, {}; {} on {} followed", first->rank, first->host,
+                               how(*first), plural(story_.alike), input_.host);
+        if (root_.hung) {
+            const std::string place = places();
+            return fmt::format("{} on {} hung: silent for {}, without output or heartbeat{}", plural(story_.alike),
+                               input_.host, duration_text(*root_.hung), place.empty() ? "" : "; " + place);
+        }
         const std::string who = fmt::format("{} on {} failed first", plural(story_.alike), input_.host);
         const std::string& kind = story_.all[story_.root].exception;
         std::string what = "with " + status_text(root_.status) + (kind.empty() ? "" : " (" + kind + ")");
@@ -172,16 +224,51 @@ class Writer {
   private:
     void line(std::string_view name, const std::string& text) { out_ += fmt::format("\n{:<10}: {}", name, text); }
 
+    /// Who was where when somebody last looked.
+    std::string places() const {
+        if (!input_.places.empty()) return places_text(input_.places);
+        if (input_.evidence.empty()) return {};
+        return places_text(places_of(group_snapshots(input_.evidence.back().workers)));
+    }
+
+    static std::string how(const JobFailure& failed) {
+        return (failed.status.starts_with("SIG") ? "killed by " : "with ") + failed.status +
+               (failed.said.empty() ? "" : " (" + failed.said + ")");
+    }
+
+    /// The other nodes' failures of the round, in their order.
+    void job_lines() {
+        if (input_.job_failures.size() < 2) return;
+        const JobFailure* first = first_of_job(input_.job_failures);
+        std::size_t shown = 0;
+        for (const JobFailure& one : input_.job_failures) {
+            if (++shown > nodes_shown_max) {
+                line("", fmt::format("and {} more nodes", input_.job_failures.size() - nodes_shown_max));
+                break;
+            }
+            line(shown == 1 ? "job" : "", fmt::format("rank {} on {}: {}{}{}", one.rank, one.host, one.status,
+                                                      one.said.empty() ? "" : " (" + one.said + ")",
+                                                      &one == first     ? ", the first"
+                                                      : one.consequence ? ", a consequence"
+                                                                        : ""));
+        }
+    }
+
     void root_cause_lines() {
+        const std::string hung =
+            root_.hung ? "silent for " + duration_text(*root_.hung) + ", then stopped with " : std::string();
         const std::string after = root_.age ? " after " + duration_text(*root_.age) : "";
-        line("root cause",
-             fmt::format("rank {} (local rank {}) on {}, pid {}: {}{}, attempt {}", root_.global_rank, root_.local_rank,
-                         input_.host, root_.pid, status_text(root_.status), after, input_.restarts_used));
+        line("root cause", fmt::format("rank {} (local rank {}) on {}, pid {}: {}{}{}, attempt {}", root_.global_rank,
+                                       root_.local_rank, input_.host, root_.pid, hung, status_text(root_.status), after,
+                                       input_.restarts_used));
         if (story_.alike.size() > 1)
             line("alike",
                  fmt::format("{} ({} ranks) failed in the same way", plural(story_.alike), story_.alike.size()));
-        const std::string meaning = usual_meaning(root_.status);
+        const std::string meaning = root_.hung ? hang_meaning : usual_meaning(root_.status);
         if (!meaning.empty()) line("usually", meaning);
+        if (const std::string place = places(); !place.empty())
+            line("where",
+                 place + (input_.evidence.empty() ? "" : " (" + terminal_safe(input_.evidence.back().reason) + ")"));
     }
 
     void evidence_lines() {
@@ -203,7 +290,9 @@ class Writer {
             return;
         }
         line("stderr", words.lines.empty() ? "nothing was written there" : "the last of it");
-        for (const std::string& text : words.lines) out_ += "\n  | " + text;
+        const std::size_t most = input_.job_failures.size() > 1 ? lines_shown_beside_nodes : words.lines.size();
+        for (std::size_t at = words.lines.size() - std::min(most, words.lines.size()); at < words.lines.size(); ++at)
+            out_ += "\n  | " + words.lines[at];
         if (!evidence.stderr_log.empty()) line("all of it", terminal_safe(evidence.stderr_log));
     }
 
@@ -217,6 +306,7 @@ class Writer {
             if (one.kind == FailureClass::stopped) text = "stopped by the launcher, " + text;
             if (one.kind == FailureClass::consequence) text = "a consequence, " + text + ": " + one.because;
             if (one.kind == FailureClass::cause) text += one.said.empty() ? "" : ": " + one.said;
+            if (failure.hung) text = "silent for " + duration_text(*failure.hung) + " too, then " + text;
             const auto [entry, added] = groups.try_emplace(std::move(text));
             if (added) order.push_back(entry->first);
             entry->second.push_back(failure.global_rank);
@@ -248,6 +338,10 @@ Json failure_entry(const FailureReportInput& input, const ClassifiedFailure& one
     entry[failure.status.signaled ? "signal" : "exit_code"] = failure.status.value;
     entry["status"] = status_text(failure.status);
     entry["meaning"] = usual_meaning(failure.status);
+    if (failure.hung) {
+        entry["meaning"] = hang_meaning;
+        entry["silent_seconds"] = std::chrono::duration<double>(*failure.hung).count();
+    }
     if (failure.age) entry["seconds"] = std::chrono::duration<double>(*failure.age).count();
     if (!one.said.empty()) entry["said"] = one.said;
     if (!one.because.empty()) entry["because"] = one.because;
@@ -288,11 +382,17 @@ FailureStory tell_failures(const FailureReportInput& input) {
         story.root = earliest(input, story.all, kind);
         if (story.root != story.all.size()) break;
     }
+    choose_among_silent(input, story);
+    choose_among_stopped(input, story);
     const ClassifiedFailure& root = story.all[story.root];
     const WorkerFailure& failure = input.failures[story.root];
+    const std::vector<int> odd = odd_of(input);
+    const bool root_is_odd = std::binary_search(odd.begin(), odd.end(), failure.global_rank);
     for (const ClassifiedFailure& one : story.all) {
         const WorkerFailure& other = input.failures[one.index];
-        if (one.kind == root.kind && other.status == failure.status &&
+        if (other.hung.has_value() != failure.hung.has_value()) continue;
+        if (failure.hung && root_is_odd && !std::binary_search(odd.begin(), odd.end(), other.global_rank)) continue;
+        if (one.kind == root.kind && (other.status == failure.status || failure.hung) &&
             (one.index == story.root || without_numbers(one.said) == without_numbers(root.said)))
             story.alike.push_back(other.global_rank);
     }
@@ -321,6 +421,17 @@ std::string failure_json(const FailureReportInput& input, const FailureStory& st
              {"ended_early", story.ended_early}};
     out["failures"] = Json::array();
     for (const ClassifiedFailure& one : story.all) out["failures"].push_back(failure_entry(input, one));
+    for (const JobFailure& one : input.job_failures)
+        out["job"].push_back({{"rank", one.rank},
+                              {"host", one.host},
+                              {"status", one.status},
+                              {"said", one.said},
+                              {"consequence", one.consequence}});
+    for (const HangEvidence& evidence : input.evidence) {
+        Json entry{{"reason", evidence.reason}};
+        entry.update(evidence_json(evidence));
+        out["evidence"].push_back(std::move(entry));
+    }
     return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

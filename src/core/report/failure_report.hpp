@@ -5,6 +5,8 @@
 
 #include "core/report/chronicle.hpp"
 #include "core/report/failure_summary.hpp"
+#include "core/report/peer_records.hpp"
+#include "core/report/worker_stacks.hpp"
 
 #include <string>
 #include <vector>
@@ -19,7 +21,11 @@ struct FailureReportInput {
     int first_rank = 0;                    ///< global rank of local rank 0
     int restarts_used = 0;
     int max_restarts = 0;
-    std::string log_directory{};  ///< of the run, where something is in it; else empty
+    std::string ended_by{};                  ///< "SIGTERM": that signal has ended the run; empty: its failures have
+    std::string log_directory{};             ///< of the run, where something is in it; else empty
+    std::vector<JobFailure> job_failures{};  ///< of all nodes in this round, in their order; empty: not known
+    std::vector<RanksAt> places{};           ///< of all nodes; empty: those of `evidence`
+    std::vector<HangEvidence> evidence{};    ///< what the workers were doing, the latest last
 };
 
 /// What a failure is in the story of the run.

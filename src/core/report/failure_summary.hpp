@@ -26,6 +26,7 @@ struct WorkerFailure {
     bool after_stop_signal = false;     ///< it ended after the agent had asked it to stop
     std::optional<std::chrono::milliseconds> age = {};  ///< from its group's start to its end; none: not known
     FailureEvidence evidence = {};
+    std::optional<std::chrono::milliseconds> hung = {};  ///< it was silent for so long that this counts as its failure
 };
 
 /// Index of the root cause: the smallest timestamp, and of equal ones the first recorded. `failures` is not empty.

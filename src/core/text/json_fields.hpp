@@ -13,10 +13,32 @@
 
 namespace cpprun {
 
-/// The value in `text`; null when that is longer than `bytes_max` or no JSON.
+/// Values in values in values: copying and writing them takes a call for each, and a stack has an end.
+inline constexpr int json_depth_max = 64;
+
+/// Whether `text`, were it JSON, would be nested deeper than json_depth_max.
+inline bool is_nested_too_deeply(std::string_view text) {
+    int depth = 0;
+    bool in_string = false;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char c = text[at];
+        if (in_string && c == '\\') {
+            ++at;
+        } else if (c == '"') {
+            in_string = !in_string;
+        } else if (!in_string && (c == '[' || c == '{')) {
+            if (++depth > json_depth_max) return true;
+        } else if (!in_string && (c == ']' || c == '}')) {
+            --depth;
+        }
+    }
+    return false;
+}
+
+/// The value in `text`; null when that is longer than `bytes_max`, nested too deeply, or no JSON.
 template <class Json>
 Json parse_foreign_json(std::string_view text, std::size_t bytes_max) {
-    if (text.size() > bytes_max) return Json();
+    if (text.size() > bytes_max || is_nested_too_deeply(text)) return Json();
     Json value = Json::parse(text, nullptr, false);
     return value.is_discarded() ? Json() : value;
 }

@@ -6,10 +6,15 @@
 #include "core/logs/prefix_template.hpp"
 #include "core/option_names.hpp"
 #include "core/report/error_file.hpp"
+#include "core/report/failure_report.hpp"
 #include "core/report/info_blocks.hpp"
+#include "core/report/known_errors.hpp"
+#include "core/report/last_words.hpp"
+#include "core/text/terminal_safe.hpp"
 #include "runtime/diagnostics.hpp"
 #include "runtime/logs/captured_file.hpp"
 #include "runtime/os/bounded_file.hpp"
+#include "runtime/os/disk_lookup.hpp"
 #include "runtime/process/ancestry.hpp"
 
 #include <boost/asio/post.hpp>
@@ -20,7 +25,9 @@
 #include <ctime>
 #include <fcntl.h>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cpprun {
 namespace {
@@ -30,6 +37,14 @@ constexpr std::chrono::milliseconds look_for_trees_every{10};
 // Nobody wants to hear of a stop that goes well.
 constexpr std::chrono::milliseconds first_word_of_stopping{3000};
 constexpr std::size_t waited_for_named_max = 8;
+// How long the other nodes' evidence is waited for: they look at their workers meanwhile, perhaps with a debugger.
+constexpr std::chrono::seconds places_awaited{12};
+constexpr std::chrono::milliseconds words_looked_for_every{250};
+constexpr std::chrono::seconds words_told_every{1};
+constexpr std::size_t words_of_rank = 4096;
+constexpr std::size_t words_of_node = std::size_t{64} << 10U;
+constexpr std::size_t words_lines_of_rank = 8;
+constexpr std::size_t words_lines_max = 40;
 
 AgentSettings settings_of(const LaunchConfig& config) {
     AgentSettings settings;
@@ -42,6 +57,7 @@ AgentSettings settings_of(const LaunchConfig& config) {
     settings.shutdown_timeout = config.stop.shutdown_timeout;
     settings.kill_descendants = config.stop.kill_descendants;
     settings.sender_tells_workers = config.stop.no_forward;
+    settings.hang_fails = config.hang.fails;
     // A container's first process cannot be stopped from within.
     settings.stays_awake = config.rendezvous.max_nodes > 1 || ::getpid() == 1;
     return settings;
@@ -75,6 +91,34 @@ LogLevel as_log_level(Say::Level level) {
             return LogLevel::error;
     }
     return LogLevel::error;
+}
+
+StackCollectorOptions stack_options(const HangConfig& hang, const Environment& environment) {
+    StackCollectorOptions options{hang.stack_signal, hang.tool};
+    if (hang.tool == StackTool::none) return options;
+    const auto path = environment.find("PATH");
+    options.tool_path = find_on_path(hang.tool == StackTool::gdb ? "gdb" : "py-spy",
+                                     path == environment.end() ? "/usr/bin:/bin" : path->second, DiskLookup{})
+                            .value_or("");
+    return options;
+}
+
+std::chrono::milliseconds steady_now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+std::string stderr_end(const WorkerStream& stream) {
+    if (stream.captured) return last_bytes(stream.captured->get());
+    return stream.path.empty() ? std::string() : last_bytes(stream.path);
+}
+
+/// How much stands in a stream of a worker's, or has; any other number means that it has written.
+std::uint64_t written_to(const WorkerStream& stream) {
+    struct stat facts {};
+    const bool known = stream.captured       ? ::fstat(stream.captured->get(), &facts) == 0
+                       : stream.path.empty() ? false
+                                             : ::stat(stream.path.c_str(), &facts) == 0;
+    return known ? static_cast<std::uint64_t>(facts.st_size) : 0;
 }
 
 ChronicleRun chronicle_run(const LaunchConfig& config, const HostFacts& host, const RunLogs& logs) {
@@ -118,25 +162,37 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       workers_(io, parts_.containment,
                [this](int rank, ExitStatus status) {
                    worker_timers_.forget(workers_.pid(rank));
+                   hang_watch_.ended(rank);
                    statuses_.at(static_cast<std::size_t>(rank)) = status;
                    // What the worker said comes before what is said about its end.
                    if (!status.success()) tail_.catch_up(rank);
                    if (lease_ && std::chrono::steady_clock::now() > *lease_)
                        post(Fenced{"This agent stood still for so long that the other nodes may have gone on"});
-                   post(exit_event(rank, status));
+                   WorkerExited event = exit_event(rank, status);
+                   if (!status.success() && machine_.phase() == "running") say_what_failed(event);
+                   post(std::move(event));
                }),
       tail_(io.get_executor(), tail_options(parts_.config)),
       worker_timers_(io, parts_.config.file_timer, parts_.host.environment, [this] { return pids_; }),
       starter_(parts_.config, parts_.host.environment, parts_.virtual_devices),
       event_log_(parts_.config, parts_.host),
       chronicle_(chronicle_run(parts_.config, parts_.host, parts_.logs)),
+      collector_(io, stack_options(parts_.config.hang, parts_.host.environment)),
+      hang_watch_(parts_.config.hang.after),
+      silence_timer_(io),
+      places_timer_(io),
+      words_timer_(io),
       state_timer_(io),
       trees_timer_(io),
       grace_words_timer_(io) {
     for (const AgentTimer timer : {AgentTimer::settle, AgentTimer::grace, AgentTimer::abandon, AgentTimer::backoff})
         timers_.emplace(timer, boost::asio::steady_timer(io));
     set_before_record([this] { tail_.end_line(); });
+    if (parts_.config.hang.after.count() > 0)
+        heartbeats_ = std::make_unique<Heartbeats>(
+            io, parts_.host.environment, [this](int rank) { hang_watch_.heard_heartbeat(rank, steady_now()); });
     parts_.meeting.attach([this](AgentEvent event) { post(std::move(event)); });
+    parts_.meeting.hear_notes([this](const PeerNote& note) { hear_note(note); });
     parts_.meeting.keep_lease([this](std::chrono::steady_clock::time_point until) {
         lease_ = until;
         parts_.containment.lease_until(until);
@@ -260,6 +316,10 @@ void AgentDriver::on_signal(const ReceivedSignal& signal) {
         io_.stop();
         return;
     }
+    if (signal.signo == SIGUSR2 && !handled) {
+        post(EvidenceAsked{"SIGUSR2" + (signal.sender.empty() ? "" : " (sent by " + signal.sender + ")")});
+        return;
+    }
     const bool key = signal.from_terminal && (signal.signo == SIGINT || signal.signo == SIGQUIT);
     post(SignalReceived{signal.signo, handled, signal.sender, key});
 }
@@ -295,6 +355,11 @@ void AgentDriver::execute(const StartGroup& command) {
     attempt_logs_.filtered_stderr = {};
     if (started) {
         event_log_.workers_started(pids_);
+        hang_watch_.begin(parts_.config.nproc_per_node, steady_now());
+        output_seen_.assign(2 * static_cast<std::size_t>(parts_.config.nproc_per_node), 0);
+        watch_for_silence();
+        words_seen_.assign(attempt_logs_.workers.size(), 0);
+        share_last_words();
         events_.emplace_back(GroupStarted{pids_});
     } else {
         events_.emplace_back(GroupStartFailed{pids_, started.error()});
@@ -308,6 +373,9 @@ Result<void> AgentDriver::begin_attempt() {
     log(LogLevel::info, fmt::format("[{}] Starting worker group", config.role));
     log(LogLevel::info, fmt::format("use_agent_store: {}", place_.master.agent_store ? "True" : "False"));
     BOOST_OUTCOME_TRY(worker_timers_.begin_attempt());
+    if (heartbeats_) {
+        BOOST_OUTCOME_TRY(heartbeats_->begin_attempt(config.nproc_per_node));
+    }
     say_health_check(parts_.host.environment);
     BOOST_OUTCOME_TRY(attempt_logs_, parts_.logs.begin_attempt(place_.restart_count, static_cast<int>(place_.round),
                                                                config.nproc_per_node, place_.ranks.global_base));
@@ -341,6 +409,7 @@ WorkerPlace AgentDriver::place_of(int local_rank) const {
     place.round = place_.round;
     place.error_file = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).error_file;
     place.timer_file = worker_timers_.path();
+    if (heartbeats_) place.heartbeat_socket = heartbeats_->path(local_rank);
     return place;
 }
 
@@ -406,11 +475,7 @@ FailureEvidence AgentDriver::evidence_of(int local_rank, ExitStatus status) cons
     const WorkerStream& stream = attempt_logs_.workers.at(static_cast<std::size_t>(local_rank)).err;
     evidence.stderr_log = stream.path;
     evidence.last_words_known = stream.captured || !stream.path.empty();
-    if (stream.captured) {
-        evidence.last_words = last_bytes(stream.captured->get());
-    } else if (!stream.path.empty()) {
-        evidence.last_words = last_bytes(stream.path);
-    }
+    evidence.last_words = stderr_end(stream);
     return evidence;
 }
 
@@ -479,6 +544,155 @@ void AgentDriver::execute(const ReportStuck& /*command*/) {
     }
 }
 
+void AgentDriver::hear_note(const PeerNote& note) {
+    if (result_ || note.own) return;
+    const std::string_view phase = machine_.phase();
+    if (note.kind == "look") {
+        // Where nothing runs nobody needs to hear of it.
+        if (phase == "running" || phase == "settling" || phase == "suspended")
+            post(EvidenceAsked{fmt::format("asked for by {}: {}", note.host, terminal_safe(note.text)), false});
+    } else if (note.kind == "evidence") {
+        add_places(decode_places(note.text));
+    } else if (note.kind == "places") {
+        places_ = decode_places(note.text);
+        conclude_places();
+    } else if (note.kind == "words") {
+        LastWordsFound found{note.host, decode_words(note.text)};
+        std::string text = fmt::format("---- cpprun: last words of {}, which is lost", note.host);
+        std::size_t lines = 0;
+        for (const RankWords& one : found.words) {
+            for (const std::string& line : read_last_words(one.text, words_lines_of_rank).lines)
+                if (++lines <= words_lines_max) text += fmt::format("\n  | [rank {}] {}", one.rank, line);
+        }
+        if (lines > words_lines_max) text += fmt::format("\n  | {} more lines", lines - words_lines_max);
+        if (lines > 0) print_to_stderr(text);
+        post(std::move(found));
+    }
+}
+
+/// All nodes hear of each node's first failure in one order, which no clock decides.
+void AgentDriver::say_what_failed(const WorkerExited& event) {
+    if (parts_.config.rendezvous.max_nodes < 2) return;
+    WorkerFailure failure = event.failure;
+    failure.status = event.status;
+    const FailureReportInput input{parts_.config.program.script, parts_.host.host_name, {failure}};
+    const ClassifiedFailure classified = tell_failures(input).all.front();
+    JobFailure failed;
+    failed.round = place_.round;
+    failed.rank = failure.global_rank;
+    failed.status = status_text(event.status);
+    failed.said = classified.said;
+    failed.consequence = classified.kind == FailureClass::consequence;
+    parts_.meeting.tell({"failed", {}, encode_job_failure(failed)});
+}
+
+void AgentDriver::add_places(const std::vector<RanksAt>& places) {
+    if (place_.ranks.group_world_size < 2) return;
+    if (places_.empty()) {
+        places_timer_.expires_after(parts_.config.hang.tool == StackTool::none ? places_awaited / 4 : places_awaited);
+        places_timer_.async_wait([this](boost::system::error_code error) {
+            if (!error) conclude_places();
+        });
+    }
+    places_.insert(places_.end(), places.begin(), places.end());
+    std::size_t known = 0;
+    for (const RanksAt& place : places_) known += place.ranks.size();
+    if (known >= static_cast<std::size_t>(place_.ranks.world_size)) conclude_places();
+}
+
+void AgentDriver::conclude_places() {
+    places_timer_.cancel();
+    const std::vector<RanksAt> merged = merge_places(std::exchange(places_, {}));
+    std::size_t known = 0;
+    for (const RanksAt& place : merged) known += place.ranks.size();
+    // Led by a host that puts together what all have said, or alone in having something to say.
+    if (result_ || known <= static_cast<std::size_t>(place_.ranks.local_world_size)) return;
+    const std::vector<int> odd = odd_ranks(merged);
+    const auto world = static_cast<std::size_t>(place_.ranks.world_size);
+    print_to_stderr(fmt::format("all nodes : {}{}{}", places_text(merged),
+                                odd.empty() ? ""
+                                            : fmt::format("; rank{} {} stand{} out", odd.size() == 1 ? "" : "s",
+                                                          rank_ranges(odd), odd.size() == 1 ? "s" : ""),
+                                known < world ? fmt::format("; {} of {} ranks are known", known, world) : ""));
+    if (parts_.meeting.speaks_for_others()) parts_.meeting.tell({"places", {}, encode_places(merged)});
+    post(PlacesKnown{merged});
+}
+
+/// Nothing is sent while nothing is written.
+void AgentDriver::share_last_words() {
+    const auto nproc = static_cast<std::size_t>(parts_.config.nproc_per_node);
+    if (!parts_.config.logs.share_last_words || parts_.config.rendezvous.max_nodes < 2) return;
+    words_timer_.expires_after(words_looked_for_every);
+    words_timer_.async_wait([this, nproc](boost::system::error_code error) {
+        if (error || result_) return;
+        const auto now = std::chrono::steady_clock::now();
+        if (now - words_told_ >= words_told_every && words_seen_.size() == attempt_logs_.workers.size()) {
+            bool changed = false;
+            for (std::size_t rank = 0; rank < words_seen_.size(); ++rank) {
+                const std::uint64_t written = written_to(attempt_logs_.workers[rank].err);
+                changed = std::exchange(words_seen_[rank], written) != written || changed;
+            }
+            if (changed) {
+                std::vector<RankWords> words;
+                for (const WorkerLogs& logs : attempt_logs_.workers) {
+                    RankWords one{place_.ranks.global_base + logs.local_rank, stderr_end(logs.err)};
+                    if (!one.text.empty()) words.push_back(std::move(one));
+                }
+                words_told_ = now;
+                parts_.meeting.leave_words(encode_words(words, std::min(words_of_rank, words_of_node / nproc)));
+            }
+        }
+        share_last_words();
+    });
+}
+
+void AgentDriver::execute(const CollectEvidence& command) {
+    if (command.also_of_peers) parts_.meeting.tell({"look", {}, command.reason});
+    std::vector<StackSubject> subjects;
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+        if (statuses_.at(static_cast<std::size_t>(rank))) continue;
+        const WorkerStream& stream = attempt_logs_.workers.at(static_cast<std::size_t>(rank)).err;
+        subjects.push_back({place_.ranks.global_base + rank, rank, workers_.pid(rank), stream.captured, stream.path});
+    }
+    collector_.collect(subjects, [this, reason = command.reason](std::vector<WorkerSnapshot> snapshots) {
+        HangEvidence evidence{reason, std::move(snapshots)};
+        print_to_stderr(evidence_text(evidence));
+        const std::vector<RanksAt> places = places_of(group_snapshots(evidence.workers));
+        parts_.meeting.tell({"evidence", {}, encode_places(places)});
+        add_places(places);
+        post(EvidenceCollected{std::move(evidence)});
+    });
+}
+
+// There is no notice of what a worker writes to a file of its own: a look now and then, and only with --hang-after.
+void AgentDriver::watch_for_silence() {
+    if (!heartbeats_) return;
+    const auto every = std::clamp<std::chrono::milliseconds>(parts_.config.hang.after / 8,
+                                                             std::chrono::milliseconds(20), std::chrono::seconds(1));
+    silence_timer_.expires_after(every);
+    silence_timer_.async_wait([this](boost::system::error_code error) {
+        if (error || result_) return;
+        const auto now = steady_now();
+        if (machine_.phase() == "suspended") hang_watch_.forgive(now);
+        note_output(now);
+        const std::vector<int> silent = hang_watch_.look(now);
+        if (!silent.empty() && machine_.phase() == "running")
+            post(WorkersSilent{silent, parts_.config.hang.after, std::time(nullptr)});
+        watch_for_silence();
+    });
+}
+
+void AgentDriver::note_output(std::chrono::milliseconds now) {
+    for (const WorkerLogs& logs : attempt_logs_.workers) {
+        const auto at = 2 * static_cast<std::size_t>(logs.local_rank);
+        if (at + 1 >= output_seen_.size()) return;
+        const std::uint64_t written[] = {written_to(logs.out), written_to(logs.err)};
+        for (std::size_t i = 0; i < 2; ++i)
+            if (std::exchange(output_seen_[at + i], written[i]) != written[i])
+                hang_watch_.heard_output(logs.local_rank, now);
+    }
+}
+
 void AgentDriver::execute(const SuspendGroup& command) {
     workers_.signal_all(SIGSTOP);
     if (!command.agent_too) return;
@@ -495,6 +709,9 @@ void AgentDriver::execute(const ReleaseGroup& command) {
     trees_doomed_ = false;
     workers_.release(command.kill_leftovers);
     worker_timers_.end_attempt();
+    silence_timer_.cancel();
+    words_timer_.cancel();
+    if (heartbeats_) heartbeats_->end_attempt();
     uninterruptible_since_.clear();
     if (!result_) tail_.drain([] {});
 }

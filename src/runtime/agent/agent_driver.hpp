@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/agent/agent_machine.hpp"
+#include "core/agent/hang_watch.hpp"
 #include "core/agent/worker_env.hpp"
 #include "core/devices/virtual_rank.hpp"
 #include "core/host_facts.hpp"
@@ -11,6 +12,7 @@
 #include "core/report/health_record.hpp"
 #include "runtime/agent/event_file.hpp"
 #include "runtime/agent/event_log.hpp"
+#include "runtime/agent/heartbeats.hpp"
 #include "runtime/agent/job_meeting.hpp"
 #include "runtime/agent/worker_starter.hpp"
 #include "runtime/agent/worker_timers.hpp"
@@ -21,6 +23,7 @@
 #include "runtime/os/signal_source.hpp"
 #include "runtime/process/containment.hpp"
 #include "runtime/process/local_workers.hpp"
+#include "runtime/process/stack_collector.hpp"
 #include "runtime/process/worker_evidence.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -79,6 +82,7 @@ class AgentDriver {
     void execute(const KillTrees& command);
     void execute(const AwaitTrees& command);
     void execute(const ReportStuck& command);
+    void execute(const CollectEvidence& command);
     void execute(const SuspendGroup& command);
     void execute(const ContinueGroup& command);
     void execute(const ReleaseGroup& command);
@@ -99,6 +103,13 @@ class AgentDriver {
     void look_for_trees();
     void say_who_is_waited_for_after(std::chrono::milliseconds pause);
     std::string waited_for() const;
+    void hear_note(const PeerNote& note);
+    void say_what_failed(const WorkerExited& event);
+    void add_places(const std::vector<RanksAt>& places);
+    void conclude_places();
+    void share_last_words();
+    void watch_for_silence();
+    void note_output(std::chrono::milliseconds now);
     void start_health();
     HealthRecord health() const;
 
@@ -115,6 +126,16 @@ class AgentDriver {
     EventLog event_log_;
     Chronicle chronicle_;
     WorkerEvidence evidence_;
+    StackCollector collector_;
+    HangWatch hang_watch_;
+    std::unique_ptr<Heartbeats> heartbeats_;  ///< with --hang-after
+    boost::asio::steady_timer silence_timer_;
+    boost::asio::steady_timer places_timer_;
+    std::vector<RanksAt> places_;  ///< of this node and others, since somebody asked
+    boost::asio::steady_timer words_timer_;
+    std::vector<std::uint64_t> words_seen_;  ///< by local rank
+    std::chrono::steady_clock::time_point words_told_;
+    std::vector<std::uint64_t> output_seen_;  ///< what the workers had written when somebody last looked
     std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::optional<HealthFile> health_file_;
     std::unique_ptr<HealthServer> health_server_;

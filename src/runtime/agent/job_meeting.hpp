@@ -4,12 +4,24 @@
 #pragma once
 
 #include "core/agent/agent_events.hpp"
+#include "core/report/peer_records.hpp"
 #include "runtime/diagnostics.hpp"
 
 #include <chrono>
 #include <functional>
+#include <string>
+#include <utility>
 
 namespace cpprun {
+
+/// A word of an agent to the other cpprun agents of its job, which changes nothing for the job itself. Bytes of others:
+/// to be checked and made safe before they are shown.
+struct PeerNote {
+    std::string kind;  ///< what it is about
+    std::string host;  ///< of the agent that says it
+    std::string text;  ///< 4 KiB at most
+    bool own = false;  ///< this agent's own, which comes back: its place among the others' is the same for all
+};
 
 /// Everything happens on the thread that runs the agent's io_context. Nothing here blocks; answers are events.
 class JobMeeting {
@@ -34,6 +46,19 @@ class JobMeeting {
     /// All workers of this node have ended well. Answered by BarrierPassed, or by what happens instead.
     virtual void enter_exit_barrier() = 0;
 
+    /// Tells the other agents, where there are any and a way to them; all of them, this one too, hear what is said in
+    /// the same order. What cannot be told is lost.
+    virtual void tell(PeerNote note) { static_cast<void>(note); }
+    /// Where notes go, also between the rounds. Called once, before anything else.
+    void hear_notes(std::function<void(const PeerNote&)> hear) { hear_note_ = std::move(hear); }
+    /// Whether the others that this agent hears of do not hear each other, and need its word.
+    virtual bool speaks_for_others() const { return false; }
+    /// The first failures of the nodes in the latest round that had one, in an order that is the same on all nodes.
+    virtual std::vector<JobFailure> job_failures() const { return {}; }
+    /// Leaves a text where the other agents find it when this node is gone: they get it as a note about "words". Each
+    /// replaces the one before.
+    virtual void leave_words(std::string text) { static_cast<void>(text); }
+
     /// The run is over for this node: tells the others what they should know, within a bound, then calls `done`. No
     /// events are posted any more.
     virtual void end(const RunResult& result, std::function<void()> done) = 0;
@@ -43,6 +68,9 @@ class JobMeeting {
         end_waiting();
         if (post_) post_(std::move(event));
     }
+    void pass_on(const PeerNote& note) const {
+        if (hear_note_) hear_note_(note);
+    }
     void extend_lease(std::chrono::steady_clock::time_point until) const {
         if (lease_) lease_(until);
     }
@@ -50,6 +78,7 @@ class JobMeeting {
 
   private:
     Post post_;
+    std::function<void(const PeerNote&)> hear_note_;
     std::function<void(std::chrono::steady_clock::time_point)> lease_;
 };
 

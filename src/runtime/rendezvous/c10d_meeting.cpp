@@ -48,6 +48,8 @@ constexpr int lease_looked_at_part = 5;
 constexpr seconds progress_told_every{3};
 constexpr std::size_t rounds_kept = 3;
 constexpr std::chrono::hours keep_alive_max{24 * 365};  // of all attempts together, so that sums stay in bounds
+constexpr std::size_t words_shown_max = 8;
+constexpr std::size_t failures_told_max = 4;
 
 std::uint64_t random_seed() {
     std::random_device device;
@@ -326,6 +328,13 @@ void C10dMeeting::hear(const Json& entry) {
         feed(StateChanged{});
         return;
     }
+    if (type == "note") {
+        // What each of many says about itself is the host's to put together: a box holds a few messages only.
+        const auto note = hear_note(entry);
+        if (note && note->kind != "evidence" && (note->kind != "failed" || job_failures().size() <= failures_told_max))
+            tell_led(PeerWord{note->kind, note->host, text_field(entry, "from").value_or(""), note->text});
+        return;
+    }
     if (type == "report") {
         hear_report(text_field(entry, "text").value_or(""));
         tell_led(FailureReport{report_heard_});
@@ -512,6 +521,15 @@ void C10dMeeting::open_mail(const HostMail& mail) {
     }
     if (const auto* report = std::get_if<FailureReport>(&mail)) {
         hear_report(report->text);
+        return;
+    }
+    if (const auto* word = std::get_if<PeerWord>(&mail)) {
+        Json entry;
+        entry["about"] = word->kind;
+        entry["host"] = word->host;
+        entry["from"] = word->from;
+        entry["text"] = word->text;
+        hear_note(entry);
         return;
     }
     if (const auto* round = std::get_if<RoundProgress>(&mail)) {
@@ -744,6 +762,9 @@ awaitable<void> C10dMeeting::judge_loss(std::vector<NodeId> nodes, std::int64_t 
         post(RunEnded{failure(fmt::format("this node has ended well, but {} was lost before its end", names(nodes)))});
         co_return;
     }
+    for (std::size_t at = 0; at < nodes.size() && at < words_shown_max; ++at)
+        if (!nodes[at].addr.empty()) co_await show_words(node_text(nodes[at]), nodes[at].addr);
+    if (serial != serial_ || ended()) co_return;
     MembershipChanged changed{fmt::format("Lost {}", names(nodes))};
     for (const NodeId& node : nodes) changed.lost.push_back(node.addr);
     post(std::move(changed));
@@ -1047,6 +1068,7 @@ awaitable<void> C10dMeeting::say_goodbye(RunResult result, std::function<void()>
     // Who leaves while others still work does not end the run.
     const bool good = result.outcome == RunResult::Outcome::succeeded && in_round_ && !others_work_;
     const auto deadline = Clock::now() + goodbye_max;
+    if (failed) co_await own_failure_heard();
     if (links_up()) {
         if (failed) {
             const std::string text =

@@ -24,9 +24,11 @@ class C10dMeeting final : public StoreMeeting {
     ~C10dMeeting() override;
 
     void enter_exit_barrier() override;
+    bool speaks_for_others() const override { return desk_ != nullptr; }
 
   private:
     Async<void> open() override;
+    std::string words_name() const override { return node_text(me_); }
     void opened() override;
     void join_again() override;
     void wish_to_join();

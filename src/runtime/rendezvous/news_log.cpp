@@ -32,13 +32,14 @@ boost::asio::awaitable<StoreResult<void>> NewsLog::begin(std::shared_ptr<StoreLi
 }
 
 boost::asio::awaitable<StoreResult<void>> NewsLog::publish(std::shared_ptr<StoreLink> link, std::string text) {
-    next_write_ = std::max(next_write_, next_read_);
-    for (;; ++next_write_) {
-        const auto stored = co_await link->compare_set(key(next_write_), "", text);
+    // A number of this call's own: another call may be under way, and a number that nobody writes would hold all up.
+    std::int64_t number = std::max(next_write_, next_read_);
+    for (;; ++number) {
+        const auto stored = co_await link->compare_set(key(number), "", text);
         if (!stored) co_return stored.error();
         if (stored.value() == text) break;
     }
-    const std::int64_t number = next_write_++;
+    next_write_ = std::max(next_write_, number + 1);
     // PyTorch's older server does not wake those who wait for a key that a compare-and-set makes.
     const auto woken = co_await link->set(key(number), text);
     if (!woken) co_return woken.error();

@@ -357,7 +357,9 @@ void StaticMeeting::hear(const Json& entry) {
     if (ended()) return;
     const std::string type = text_of(entry, "type");
     const std::string text = text_of(entry, "text");
-    if (type == "report") {
+    if (type == "note") {
+        hear_note(entry);
+    } else if (type == "report") {
         hear_report(text);
     } else if (type == "failure") {
         failure_heard_ = text;
@@ -374,6 +376,7 @@ void StaticMeeting::hear(const Json& entry) {
     } else if (type == "lost") {
         const int lost = static_cast<int>(number_of(entry, "node_rank"));
         if (!all_cpprun_ || !in_round_ || lost == rank()) return;
+        spawn(show_words(std::to_string(lost), text_of(entry, "host")));
         if (wish_.spent < config().max_restarts && !in_barrier_) {
             PeersRestart restart{text + "; its place can be taken by a new agent with the same --node-rank"};
             restart.lost = {text_of(entry, "host")};
@@ -429,6 +432,7 @@ awaitable<void> StaticMeeting::wait_for_others(std::int64_t serial) {
 awaitable<void> StaticMeeting::say_goodbye(RunResult result, std::function<void()> done) {
     const bool good = result.outcome == RunResult::Outcome::succeeded;
     const bool told_by_others = result.outcome == RunResult::Outcome::ended_elsewhere;
+    if (!good && !told_by_others) co_await own_failure_heard();
     if (links_up()) {
         const std::string text = result.outcome == RunResult::Outcome::signaled
                                      ? fmt::format("{} was stopped by signal {}", host_name(), result.signo)

@@ -23,6 +23,7 @@ class StaticMeeting final : public StoreMeeting {
 
   private:
     Async<void> open() override;
+    std::string words_name() const override { return std::to_string(rank()); }
     void opened() override;
     void join_again() override;
     boost::asio::awaitable<void> say_goodbye(RunResult result, std::function<void()> done) override;

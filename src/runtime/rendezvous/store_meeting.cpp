@@ -4,6 +4,7 @@
 #include "core/rendezvous/agent_mail.hpp"
 #include "core/report/failure_report.hpp"
 #include "core/report/failure_summary.hpp"
+#include "core/report/peer_records.hpp"
 #include "core/text/json_fields.hpp"
 #include "core/text/python_json.hpp"
 #include "core/text/terminal_safe.hpp"
@@ -34,6 +35,8 @@ constexpr std::chrono::seconds next_words{10};
 constexpr int asked_one_by_one_max = 64;
 constexpr milliseconds reply_timeout{5'000};
 constexpr const char* host_key = "cpprun/host";
+constexpr std::size_t job_failures_max = 256;
+constexpr milliseconds own_failure_heard_max{300};
 // A report of 4 KiB whose bytes are all escaped.
 constexpr std::size_t news_bytes_max = 32768;
 // The bounds of --silent-after, and what a cpprun without that option waits.
@@ -155,7 +158,15 @@ std::string StoreMeeting::host_identity_text() const {
 }
 
 Result<void> StoreMeeting::host_store(ListenSpec spec) {
-    BOOST_OUTCOME_TRY(store_, StoreHost::start(spec, complain_));
+    auto started = StoreHost::start(spec, complain_);
+    if (!started) {
+        Error error = started.error();
+        const bool fixed = rendezvous().kind == RendezvousKind::static_ranks;
+        error.hint = fmt::format("the port is that of {}{}{}", fixed ? "--master-port" : "--rdzv-endpoint",
+                                 error.hint.empty() ? "" : "; ", error.hint);
+        return error;
+    }
+    store_ = std::move(started.value());
     log(LogLevel::info,
         fmt::format("Process {} hosts the TCP store for the rendezvous, port {}.", pid_, store_->port()));
     return success();
@@ -238,6 +249,68 @@ boost::asio::awaitable<StoreFailure> StoreMeeting::follow_news(std::function<voi
 
 boost::asio::awaitable<StoreResult<void>> StoreMeeting::publish(std::string type, Json more) {
     co_return co_await news_.publish(ops_, news_text(type, std::move(more)));
+}
+
+void StoreMeeting::tell(PeerNote note) {
+    if (!opened_ || ended() || !links_up()) return;
+    if (note.kind == "failed") failure_told_ = true;
+    Json entry;
+    entry["about"] = std::move(note.kind);
+    entry["host"] = host_name_;
+    entry["text"] = note.text.substr(0, failure_report_bytes_max);
+    spawn([](StoreMeeting* self, Json told) -> boost::asio::awaitable<void> {
+        static_cast<void>(co_await self->publish("note", std::move(told)));
+    }(this, std::move(entry)));
+}
+
+std::optional<PeerNote> StoreMeeting::hear_note(const Json& entry) {
+    PeerNote note;
+    note.kind = text_field(entry, "about").value_or("");
+    note.host = terminal_safe(text_field(entry, "host").value_or("?").substr(0, peer_name_bytes_max));
+    note.text = text_field(entry, "text").value_or("").substr(0, failure_report_bytes_max);
+    note.own = text_field(entry, "from").value_or("") == own_description();
+    if (note.kind.empty()) return std::nullopt;
+    if (note.kind == "failed") {
+        if (note.own) failure_told_ = false;
+        auto failed = decode_job_failure(note.text);
+        if (!failed) return std::nullopt;
+        if (!job_failures_.empty() && job_failures_.back().round < failed->round) job_failures_.clear();
+        failed->host = note.host;
+        failed->own = note.own;
+        const bool of_this_round = job_failures_.empty() || job_failures_.back().round == failed->round;
+        if (of_this_round && job_failures_.size() < job_failures_max) job_failures_.push_back(std::move(*failed));
+        return note;
+    }
+    pass_on(note);
+    return note;
+}
+
+boost::asio::awaitable<void> StoreMeeting::own_failure_heard() {
+    const auto deadline = Clock::now() + own_failure_heard_max;
+    while (failure_told_ && links_up() && Clock::now() < deadline) co_await pause(Milliseconds(1));
+}
+
+void StoreMeeting::leave_words(std::string text) {
+    if (!opened_ || ended() || !links_up() || !host_is_cpprun()) return;
+    spawn([](StoreMeeting* self, std::string words) -> boost::asio::awaitable<void> {
+        const auto link = self->ops();
+        static_cast<void>(co_await link->set(self->own_prefix() + "words/" + self->words_name(), std::move(words)));
+    }(this, std::move(text)));
+}
+
+boost::asio::awaitable<void> StoreMeeting::show_words(std::string name, std::string host) {
+    const auto link = ops();
+    if (!link || !host_is_cpprun()) co_return;
+    const std::string key = own_prefix() + "words/" + name;
+    const auto there = co_await link->check(key);
+    if (!there || !there.value() || ended()) co_return;
+    const auto text = co_await link->get(key);
+    if (!text || ended()) co_return;
+    PeerNote note;
+    note.kind = "words";
+    note.host = terminal_safe(host);
+    note.text = text.value();
+    pass_on(note);
 }
 
 StoreMeeting::Async<std::vector<int>> StoreMeeting::wait_for_all(
@@ -408,6 +481,7 @@ std::string StoreMeeting::failure_report_text(const RunResult& result) const {
     FailureReportInput input{config_.program.script, host_name_, result.failures};
     input.restarts_used = result.restarts_used;
     input.max_restarts = config_.max_restarts;
+    input.job_failures = job_failures_;
     return failure_report(input, tell_failures(input)).substr(0, failure_report_bytes_max);
 }
 
@@ -420,6 +494,8 @@ RunEnded StoreMeeting::job_failed() const {
 }
 
 std::string StoreMeeting::failure_text(const RunResult& result) const {
+    if (const JobFailure* first = first_of_job(job_failures_); first != nullptr && !first->own)
+        return fmt::format("rank {} on {} failed ({})", first->rank, first->host, first->status);
     if (result.failures.empty()) return fmt::format("the workers of {} failed", host_name_);
     const WorkerFailure& root = result.failures[root_cause(result.failures)];
     return fmt::format("rank {} on {} failed (exitcode {})", root.global_rank, host_name_, root.status.python_code());

@@ -34,6 +34,9 @@ class StoreMeeting : public JobMeeting {
 
     void join(const JoinRound& wish) final;
     void end(const RunResult& result, std::function<void()> done) final;
+    void tell(PeerNote note) final;
+    void leave_words(std::string text) final;
+    std::vector<JobFailure> job_failures() const final { return job_failures_; }
 
   protected:
     using Milliseconds = std::chrono::milliseconds;
@@ -144,6 +147,16 @@ class StoreMeeting : public JobMeeting {
     /// Lets the others leave before the hosted store goes, for this long at most.
     boost::asio::awaitable<void> see_others_off(Milliseconds at_most);
 
+    /// Passes a note on to the agent, from an entry of the news. None: it makes no sense.
+    std::optional<PeerNote> hear_note(const Json& entry);
+    /// The name of this node in the keys of what it leaves behind.
+    virtual std::string words_name() const = 0;
+    /// Passes on what a node that is gone has left, if there is anything: `host` is what it is called.
+    boost::asio::awaitable<void> show_words(std::string name, std::string host);
+
+    /// Waits a moment until what this agent said about a failure has come back: what others said before is known then.
+    boost::asio::awaitable<void> own_failure_heard();
+
     /// What to tell the others about a failed run: which worker, of what.
     std::string failure_text(const RunResult& result) const;
     /// The report of it that the others show too; empty: no worker failed.
@@ -183,6 +196,8 @@ class StoreMeeting : public JobMeeting {
     std::optional<HostIdentity> host_identity_;
     NewsLog news_;
     std::int64_t news_serial_ = 0;
+    std::vector<JobFailure> job_failures_;
+    bool failure_told_ = false;  ///< and it has not come back yet
     bool opening_ = false;
     bool ended_ = false;
 };

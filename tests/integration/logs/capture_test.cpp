@@ -80,7 +80,6 @@ TEST_P(CaptureTest, ARankThatIsNotShownHoldsLittleMemoryAndItsLastWordsAreKnown)
     ASSERT_TRUE(rig.run_until(hang_bound, [&] { return memory_of(attempt.workers[1]) < (1U << 20U); }));
     ASSERT_TRUE(rig.drain());
     err.close_writer();
-    EXPECT_EQ(err.read_all(), "");
     EXPECT_THAT(last_bytes(attempt.workers[1].err.captured->get()), EndsWith("last words\n"));
 }
 
@@ -168,7 +167,6 @@ TEST_P(CaptureTest, WhatAShellWritesAnewIsSeenWhateverItsLength) {
     }
     wait_for(pid);
     EXPECT_TRUE(rig.drain());
-    EXPECT_EQ(err.read_all(), "");
 }
 
 TEST_P(CaptureTest, APipeLosesNothingWhenAShellOpensItAnew) {

@@ -79,6 +79,11 @@ class Agent {
         trees_go_ = false;
         return *this;
     }
+    /// From now on EvidenceCollected comes when the test sends it.
+    Agent& leave_evidence() {
+        evidence_comes_ = false;
+        return *this;
+    }
     std::string_view phase() const { return machine_.phase(); }
 
   private:
@@ -86,6 +91,8 @@ class Agent {
         for (AgentCommand& command : commands) {
             commands_.push_back(command);
             if (trees_go_ && std::holds_alternative<AwaitTrees>(command)) take(machine_.handle(TreesGone{}));
+            if (evidence_comes_ && std::holds_alternative<CollectEvidence>(command))
+                take(machine_.handle(EvidenceCollected{}));
             if (waits_) continue;
             if (const auto* join = std::get_if<JoinRound>(&command)) take(machine_.handle(place_after(*join)));
             if (std::holds_alternative<EnterExitBarrier>(command)) take(machine_.handle(BarrierPassed{}));
@@ -94,6 +101,7 @@ class Agent {
     int nproc_;
     bool waits_;
     bool trees_go_ = true;
+    bool evidence_comes_ = true;
     AgentMachine machine_;
     std::vector<AgentCommand> commands_;
 };
@@ -135,6 +143,67 @@ TEST(AgentMachine, RanksThatFailTogetherAreReportedWithTheirOwnCodes) {
     ASSERT_TRUE(agent.result());
     EXPECT_THAT(agent.all<SignalWorkers>(), IsEmpty());
     EXPECT_EQ(agent.result()->failures[1].status, ExitStatus::exited(4));
+}
+
+TEST(AgentMachine, WhatAStopThatTookTooLongLeavesIsLookedAtBeforeItIsKilled) {
+    Agent agent(settings(2));
+    agent.leave_evidence().started().send(SignalReceived{SIGTERM}).exits(1, ExitStatus::killed_by(SIGTERM));
+    agent.send(TimerFired{AgentTimer::grace});
+    ASSERT_EQ(agent.all<CollectEvidence>().size(), 1U);
+    EXPECT_EQ(agent.all<CollectEvidence>().front().reason, "rank 0 is still there 30 s after SIGTERM");
+    EXPECT_EQ(agent.phase(), "stopping");
+    agent.send(EvidenceCollected{});
+    EXPECT_EQ(agent.phase(), "killing");
+    EXPECT_EQ(agent.all<SignalWorkers>().back().signo, SIGKILL);
+}
+
+TEST(AgentMachine, EvidenceThatDoesNotComeKeepsNobodyAlive) {
+    Agent agent(settings(1));
+    agent.leave_evidence().started().send(SignalReceived{SIGTERM}).send(TimerFired{AgentTimer::grace});
+    EXPECT_EQ(agent.all<ArmTimer>().back().timer, AgentTimer::grace);
+    agent.send(TimerFired{AgentTimer::grace});
+    EXPECT_EQ(agent.phase(), "killing");
+}
+
+TEST(AgentMachine, AFencedNodeHasNoTimeForEvidence) {
+    Agent agent(settings(1));
+    agent.leave_evidence().started().send(Fenced{"silence"}).send(TimerFired{AgentTimer::grace});
+    EXPECT_EQ(agent.phase(), "killing");
+    EXPECT_THAT(agent.all<CollectEvidence>(), IsEmpty());
+}
+
+TEST(AgentMachine, SomebodyWhoAsksForEvidenceChangesNothing) {
+    Agent agent(settings(1), true);
+    agent.send(EvidenceAsked{"SIGUSR2"});
+    EXPECT_THAT(agent.said(), ElementsAre("SIGUSR2: there are no workers to look at"));
+    Agent running(settings(1));
+    running.started().send(EvidenceAsked{"SIGUSR2"});
+    EXPECT_EQ(running.all<CollectEvidence>().size(), 1U);
+    EXPECT_EQ(running.phase(), "running");
+}
+
+TEST(AgentMachine, ASilentWorkerIsSaidAndTheRunGoesOn) {
+    Agent agent(settings(2));
+    agent.started().send(WorkersSilent{{1}, 2s, 7});
+    EXPECT_EQ(agent.phase(), "running");
+    EXPECT_EQ(agent.all<CollectEvidence>().size(), 1U);
+    EXPECT_THAT(agent.said().back(), HasSubstr("rank 1 is silent for 2.0 s"));
+}
+
+TEST(AgentMachine, B42ASilentWorkerCountsAsFailedWhenTheUserSaysSo) {
+    AgentSettings s = settings(2);
+    s.hang_fails = true;
+    Agent agent(s);
+    agent.started().send(WorkersSilent{{1}, 2s, 7});
+    EXPECT_EQ(agent.phase(), "stopping");
+    agent.exits(0, ExitStatus::killed_by(SIGTERM), 9).exits(1, ok);
+    ASSERT_TRUE(agent.result());
+    EXPECT_EQ(agent.result()->outcome, RunResult::Outcome::workers_failed);
+    const std::vector<WorkerFailure> failures = agent.result()->failures;
+    const WorkerFailure& root = failures[root_cause(failures)];
+    EXPECT_EQ(root.local_rank, 1);
+    EXPECT_EQ(root.hung, 2s);
+    EXPECT_FALSE(root.after_stop_signal);
 }
 
 TEST(AgentMachine, StoppedSiblingsAreListedByRankInWhateverOrderTheyDied) {

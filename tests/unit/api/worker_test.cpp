@@ -11,7 +11,9 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace {
@@ -209,6 +211,29 @@ TEST_F(ErrorFile, IsNotWrittenWhenNoneIsAskedFor) {
 TEST_F(ErrorFile, SaysWhenItCannotBeWritten) {
     EXPECT_FALSE(cpprun::write_error_file(folder_ + "/not/there/error.json", "boom", "", 1));
     EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(Heartbeat, IsADatagramToTheSocketThatTheEnvironmentNames) {
+    const std::string path = (std::filesystem::temp_directory_path() / ("beat" + std::to_string(::getpid()))).string();
+    const int listener = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::setenv("CPPRUN_HEARTBEAT_SOCKET", path.c_str(), 1);
+    EXPECT_TRUE(cpprun::send_heartbeat());
+    char byte = 0;
+    EXPECT_EQ(::recv(listener, &byte, 1, 0), 0);
+    int sent = 0;
+    while (sent < 100'000 && cpprun::send_heartbeat()) ++sent;
+    EXPECT_LT(sent, 100'000) << "a launcher that has fallen behind makes nobody wait";
+    ::close(listener);
+    EXPECT_FALSE(cpprun::send_heartbeat());
+    std::filesystem::remove(path);
+    ::setenv("CPPRUN_HEARTBEAT_SOCKET", std::string(500, 'x').c_str(), 1);
+    EXPECT_FALSE(cpprun::send_heartbeat());
+    ::unsetenv("CPPRUN_HEARTBEAT_SOCKET");
+    EXPECT_FALSE(cpprun::send_heartbeat());
 }
 
 }  // namespace

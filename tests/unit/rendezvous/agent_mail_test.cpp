@@ -109,7 +109,18 @@ TEST(Wishes, ThatAreTooLongOrTooDeepAreNone) {
     EXPECT_FALSE(decode_wish(me, R"({"kind":"join","x":")" + std::string(20'000, 'a') + "\"}"));
     EXPECT_FALSE(decode_wish(me, std::string(16'000, '[')));
     const std::string deep = R"({"kind":"join","x":)" + std::string(4'000, '[') + std::string(4'000, ']') + "}";
-    EXPECT_TRUE(decode_wish(me, deep));
+    EXPECT_FALSE(decode_wish(me, deep));
+    EXPECT_TRUE(decode_wish(me, R"({"kind":"join","x":[[[{"y":[]}]]]})"));
+}
+
+TEST(Mail, AWordOfAnotherAgentArrivesAsItWasSaid) {
+    const PeerWord word = mail_of<PeerWord>(PeerWord{"failed", "node1", "node1 (pid 7)", "a\nb"});
+    EXPECT_EQ(word.kind, "failed");
+    EXPECT_EQ(word.host, "node1");
+    EXPECT_EQ(word.from, "node1 (pid 7)");
+    EXPECT_EQ(word.text, "a\nb");
+    EXPECT_EQ(mail_of<PeerWord>(PeerWord{"x", "y", "z", std::string(9'000, 'a')}).text.size(),
+              failure_report_bytes_max);
 }
 
 TEST(Mail, ARoundArrivesWithItsFirstMemberAndTheAddressee) {

@@ -60,6 +60,13 @@ TEST(ErrorFile, DeepAndHostileJsonIsSurvived) {
     }
 }
 
+TEST(ErrorFile, AFileThatIsNestedWithoutEndIsRefused) {
+    const std::string deep(400'000, '[');
+    EXPECT_EQ(parse_error_file(R"({"message":"m","more":)" + deep + std::string(400'000, ']') + "}").error().message,
+              "nested too deeply");
+    EXPECT_TRUE(parse_error_file(R"({"message":")" + deep + R"(\"[[","more":[[[1]]]})"));
+}
+
 TEST(ErrorFile, TheParentsCopyCarriesTheExitCodeInTheDictionaryFormOnly) {
     const auto record =
         parse_error_file(R"({"message":{"message":"mm","extraInfo":{"timestamp":"17"}},"more":1})").value();
