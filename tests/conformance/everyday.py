@@ -4,7 +4,7 @@ difference out of both, and says whether it was there. It takes out nothing else
 import re
 
 OMP_LINE = re.compile(r"OMP_NUM_THREADS")
-REPORT = re.compile(r"---- cpprun report: |  \| |(root cause|alike     |usually   |memory    |/dev/shm  |core      |stderr    |"
+REPORT = re.compile(r"---- cpprun (report|evidence): |where     : |job       : |ranks? [0-9, -]+ *: |  \| |(root cause|alike     |usually   |memory    |/dev/shm  |core      |stderr    |"
                     r"error file|all of it |others    |          |before    |logs      |restarts  |verdict   ): ")
 EMPTY_FOLDER = re.compile(r"^d\S+ tmp/torchelastic_")
 
