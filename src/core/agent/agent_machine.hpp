@@ -26,7 +26,7 @@ struct AgentSettings {
     std::chrono::milliseconds shutdown_timeout{30000};
     KillDescendants kill_descendants = KillDescendants::by_exit_code;
     bool sender_tells_workers = false;  ///< whoever signals the agent signals the workers too: nothing is passed on
-    bool hang_fails = false;  ///< --hang-action=fail
+    bool hang_fails = false;            ///< --hang-action=fail
 };
 
 class AgentMachine {

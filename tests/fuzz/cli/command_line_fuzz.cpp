@@ -2,9 +2,9 @@
 // Arbitrary words through the grammar, numbers, endpoints and rendezvous settings, and what must hold of the result.
 #include "cli/argument_grammar.hpp"
 #include "cli/endpoint.hpp"
-#include "core/text/python_number.hpp"
 #include "cli/python_repr.hpp"
 #include "cli/rdzv_conf.hpp"
+#include "core/text/python_number.hpp"
 
 #include <cstdint>
 #include <cstdlib>
