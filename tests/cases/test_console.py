@@ -197,6 +197,26 @@ def test_B58_a_rank_that_reads_the_launchers_stdin_is_shown_though_a_filter_leav
     os.close(reader)
 
 
+def test_B58_a_rank_that_asks_where_nobody_sees_it_is_told_of_once(place):
+    keyboard, terminal = pty.openpty()
+    process = place.start("--nproc-per-node=2", "--omp-threads=1", "--local-ranks-filter=0",
+                          *_shell('test $RANK = 0 && { while ! test -e done; do sleep 0.1; done; exit; }; '
+                                  'printf "(Pdb) "; read word; read word'), stdin=terminal)
+    os.close(terminal)
+    try:
+        line = process.stderr.readline().decode()
+        assert "local rank 1 waits for input from the terminal" in line and "--stdin=RANK" in line, line
+        os.write(keyboard, b"next\n")
+        time.sleep(3)  # it asks once more, and is looked at once more
+        os.write(keyboard, b"next\n")
+        (place.cwd / "done").touch()
+        assert process.wait(SECONDS_MAX) == 0
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        os.close(keyboard)
+
+
 # --- folding ---
 
 def test_equal_lines_of_all_ranks_are_shown_once(place):

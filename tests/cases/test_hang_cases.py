@@ -86,6 +86,19 @@ def test_sigusr2_shows_where_all_ranks_are_and_the_run_goes_on(place):
     assert "\nrank 2    : " in err and "  | alone (places.py:10)" in err, err
 
 
+@pytest.mark.parametrize("wrapper", ["python3 places.py; exit $?", "trap : USR2; python3 places.py & wait; wait",
+                                     "sh -c 'python3 places.py; true' | cat; true"], ids=["plain", "trap", "nested"])
+def test_below_a_wrapper_the_process_at_work_is_looked_at(place, wrapper):
+    place.write("places.py", PLACES)
+    place.write("wrapper.sh", f"#!/bin/sh\n{wrapper}\n")
+    process = _start(place, "--events=events.jsonl", "--stack-signal=USR1", "--nproc-per-node=2", "--omp-threads=1",
+                     "--no-python", "./wrapper.sh")
+    _wait_for(place, "here.0", "here.1")
+    (group,) = _evidence_of_waiting(process, place)["groups"]
+    assert [call["function"] for call in group["stack"]] == ["wait", "all_together", "<module>"], group
+    assert _end(process, place)[0] == 0
+
+
 def test_the_headline_names_calls_of_torch_and_who_stands_out(place):
     """The places that stacks of training have names for."""
     for module, function in (("torch/distributed/distributed_c10d", "all_reduce"), ("torch/utils/data/dataloader", "_next_data")):

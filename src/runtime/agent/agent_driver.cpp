@@ -41,6 +41,7 @@ constexpr std::size_t waited_for_named_max = 8;
 constexpr std::chrono::seconds places_awaited{12};
 constexpr std::chrono::milliseconds words_looked_for_every{250};
 constexpr std::chrono::seconds words_told_every{1};
+constexpr std::chrono::seconds prompts_looked_for_every{2};
 constexpr std::size_t words_of_rank = 4096;
 constexpr std::size_t words_of_node = std::size_t{64} << 10U;
 constexpr std::size_t words_lines_of_rank = 8;
@@ -182,6 +183,7 @@ AgentDriver::AgentDriver(boost::asio::io_context& io, AgentParts parts)
       silence_timer_(io),
       places_timer_(io),
       words_timer_(io),
+      prompts_timer_(io),
       state_timer_(io),
       trees_timer_(io),
       grace_words_timer_(io) {
@@ -360,6 +362,7 @@ void AgentDriver::execute(const StartGroup& command) {
         watch_for_silence();
         words_seen_.assign(attempt_logs_.workers.size(), 0);
         share_last_words();
+        watch_for_hidden_prompts();
         events_.emplace_back(GroupStarted{pids_});
     } else {
         events_.emplace_back(GroupStartFailed{pids_, started.error()});
@@ -618,6 +621,35 @@ void AgentDriver::conclude_places() {
     post(PlacesKnown{merged});
 }
 
+/// A debugger that asks where nobody sees it looks like a hang. Only where somebody could answer: nothing wakes the
+/// agent in any other run.
+void AgentDriver::watch_for_hidden_prompts() {
+    const auto& reader = parts_.config.stop.stdin_rank;
+    std::vector<int> hidden;
+    for (const WorkerLogs& logs : attempt_logs_.workers) {
+        const bool reads = !reader || *reader == place_.ranks.global_base + logs.local_rank;
+        const bool seen = logs.out.shown || logs.out.target == WorkerStream::Target::inherit;
+        if (reads && !seen && !prompts_told_.contains(logs.local_rank)) hidden.push_back(logs.local_rank);
+    }
+    if (hidden.empty() || ::isatty(STDIN_FILENO) == 0) return;
+    prompts_timer_.expires_after(prompts_looked_for_every);
+    prompts_timer_.async_wait([this, hidden](boost::system::error_code error) {
+        if (error || result_) return;
+        for (const int rank : hidden) {
+            if (statuses_.at(static_cast<std::size_t>(rank)) || !reads_a_terminal(process_at_work(workers_.pid(rank))))
+                continue;
+            prompts_told_.insert(rank);
+            const WorkerStream& out = attempt_logs_.workers.at(static_cast<std::size_t>(rank)).out;
+            log(LogLevel::warning,
+                fmt::format("local rank {} waits for input from the terminal, and what it asks is not shown: {}", rank,
+                            out.path.empty() ? "a filter leaves its output out (--local-ranks-filter, --ranks-filter); "
+                                               "--stdin=RANK shows it"
+                                             : "its output goes to " + out.path));
+        }
+        watch_for_hidden_prompts();
+    });
+}
+
 /// Nothing is sent while nothing is written.
 void AgentDriver::share_last_words() {
     const auto nproc = static_cast<std::size_t>(parts_.config.nproc_per_node);
@@ -652,7 +684,8 @@ void AgentDriver::execute(const CollectEvidence& command) {
     for (int rank = 0; rank < workers_.count(); ++rank) {
         if (statuses_.at(static_cast<std::size_t>(rank))) continue;
         const WorkerStream& stream = attempt_logs_.workers.at(static_cast<std::size_t>(rank)).err;
-        subjects.push_back({place_.ranks.global_base + rank, rank, workers_.pid(rank), stream.captured, stream.path});
+        subjects.push_back(
+            {place_.ranks.global_base + rank, rank, process_at_work(workers_.pid(rank)), stream.captured, stream.path});
     }
     collector_.collect(subjects, [this, reason = command.reason](std::vector<WorkerSnapshot> snapshots) {
         HangEvidence evidence{reason, std::move(snapshots)};
@@ -711,6 +744,7 @@ void AgentDriver::execute(const ReleaseGroup& command) {
     worker_timers_.end_attempt();
     silence_timer_.cancel();
     words_timer_.cancel();
+    prompts_timer_.cancel();
     if (heartbeats_) heartbeats_->end_attempt();
     uninterruptible_since_.clear();
     if (!result_) tail_.drain([] {});

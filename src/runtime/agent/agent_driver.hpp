@@ -108,6 +108,7 @@ class AgentDriver {
     void add_places(const std::vector<RanksAt>& places);
     void conclude_places();
     void share_last_words();
+    void watch_for_hidden_prompts();
     void watch_for_silence();
     void note_output(std::chrono::milliseconds now);
     void start_health();
@@ -133,6 +134,8 @@ class AgentDriver {
     boost::asio::steady_timer places_timer_;
     std::vector<RanksAt> places_;  ///< of this node and others, since somebody asked
     boost::asio::steady_timer words_timer_;
+    boost::asio::steady_timer prompts_timer_;
+    std::set<int> prompts_told_;             ///< local ranks
     std::vector<std::uint64_t> words_seen_;  ///< by local rank
     std::chrono::steady_clock::time_point words_told_;
     std::vector<std::uint64_t> output_seen_;  ///< what the workers had written when somebody last looked

@@ -206,10 +206,11 @@ void Copier::accept(CatchUp request) {
     request.done->set_value();
 }
 
-void Copier::accept(TerminalSize size) {
+void Copier::accept(Resize request) {
     for (const Followed& followed : followed_) {
-        if (followed.stream.terminal) set_size(followed.stream.terminal->launcher_side.get(), size);
+        if (followed.stream.terminal) set_size(followed.stream.terminal->launcher_side.get(), request.size);
     }
+    request.done->set_value();
 }
 
 void Copier::accept(EndLine request) {

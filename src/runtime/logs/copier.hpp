@@ -49,7 +49,11 @@ class Copier {
     struct EndLine {
         std::shared_ptr<std::promise<void>> done;
     };
-    using Request = std::variant<Follow, Drain, CatchUp, TerminalSize, EndLine>;
+    struct Resize {
+        TerminalSize size;
+        std::shared_ptr<std::promise<void>> done;
+    };
+    using Request = std::variant<Follow, Drain, CatchUp, Resize, EndLine>;
 
     /// What the thread tells the outside; called on the thread, and never after quit() has been seen.
     struct Reports {
@@ -111,7 +115,7 @@ class Copier {
     void accept(Follow request);
     void accept(Drain request);
     void accept(CatchUp request);
-    void accept(TerminalSize size);
+    void accept(Resize request);
     void accept(EndLine request);
 
     static bool is_written_anew(const Followed& followed);

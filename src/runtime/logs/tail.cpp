@@ -87,8 +87,12 @@ void Tail::end_line(std::chrono::milliseconds bound) {
     written.wait_for(bound);
 }
 
-void Tail::resize(const TerminalSize& size) {
-    if (thread_.joinable()) copier_->send(size);
+void Tail::resize(const TerminalSize& size, std::chrono::milliseconds bound) {
+    if (!thread_.joinable()) return;
+    const auto done = std::make_shared<std::promise<void>>();
+    std::future<void> set = done->get_future();
+    copier_->send(Copier::Resize{.size = size, .done = done});
+    set.wait_for(bound);
 }
 
 void Tail::drain(std::function<void()> done) {

@@ -84,8 +84,9 @@ class Tail {
     /// Waits until that has been written, or its console takes no more, or the bound is over.
     void end_line(std::chrono::milliseconds bound = std::chrono::milliseconds(50));
 
-    /// The launcher's terminal has another size: so have those of the workers.
-    void resize(const TerminalSize& size);
+    /// The launcher's terminal has another size: so have those of the workers. Waits until they have, or the bound is
+    /// over, so that a worker that is told by a signal then finds it.
+    void resize(const TerminalSize& size, std::chrono::milliseconds bound = std::chrono::milliseconds(50));
 
     /// The workers of all streams so far have ended: copies what their files hold now, shows last lines without an end,
     /// forgets the streams, and calls `done` on the io_context, never from within drain(). What a worker's child writes

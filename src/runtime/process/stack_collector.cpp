@@ -118,6 +118,38 @@ bool catches_signal(int pid, int signo) {
     return error == std::errc{} && ((caught >> (static_cast<unsigned>(signo) - 1U)) & 1U) != 0;
 }
 
+pid_t process_at_work(pid_t pid) {
+    constexpr int wrappers_max = 16;
+    for (int depth = 0; depth < wrappers_max; ++depth) {
+        const std::string call = system_call_text(proc_file(pid, "syscall"));
+        // The last is how some shells wait where a trap may interrupt them.
+        const bool waits =
+            call == "wait4" || call == "waitid" || call == "rt_sigsuspend" || proc_file(pid, "wchan") == "do_wait";
+        if (!waits) return pid;
+        const std::vector<pid_t> children = children_of(pid);
+        const auto runs = [](pid_t child) { return process_state(child).letter != 'Z'; };
+        const auto first = std::find_if(children.begin(), children.end(), runs);
+        if (first == children.end()) return pid;
+        pid = *first;
+    }
+    return pid;
+}
+
+bool reads_a_terminal(pid_t pid) {
+    // The number of the call, then its arguments in hexadecimal.
+    const std::string text = proc_file(pid, "syscall");
+    const std::string beginning = fmt::format("{} 0x", SYS_read);
+    if (!text.starts_with(beginning)) return false;
+    unsigned fd = 0;
+    const auto [end, error] = std::from_chars(text.data() + beginning.size(), text.data() + text.size(), fd, 16);
+    if (error != std::errc{}) return false;
+    std::array<char, 64> target{};
+    const std::string link = fmt::format("/proc/{}/fd/{}", pid, fd);
+    const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+    const std::string_view name(target.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+    return name.starts_with("/dev/pts/") || name.starts_with("/dev/tty") || name == "/dev/console";
+}
+
 WorkerSnapshot look_at_process(const StackSubject& subject) {
     WorkerSnapshot snapshot;
     snapshot.rank = subject.rank;

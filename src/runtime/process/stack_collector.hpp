@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 namespace cpprun {
@@ -39,6 +40,13 @@ bool catches_signal(int pid, int signo);
 
 /// "futex" for the beginning of /proc/PID/syscall, "202" for a call without a name here; empty: in none, or not known.
 std::string system_call_text(std::string_view syscall_file);
+
+/// The process that does the work: below a shell, or another wrapper, that only waits for a child, the first of its
+/// children that runs, and so on down. `pid` itself where it waits for none, or the kernel does not tell.
+pid_t process_at_work(pid_t pid);
+
+/// Whether the process waits in a read of a terminal.
+bool reads_a_terminal(pid_t pid);
 
 /// What the kernel tells about the process at once; its stack is not asked for.
 WorkerSnapshot look_at_process(const StackSubject& subject);
