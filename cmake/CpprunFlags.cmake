@@ -18,7 +18,7 @@ add_library(cpprun_options INTERFACE)
 target_compile_definitions(cpprun_options INTERFACE
   BOOST_ASIO_NO_DEPRECATED SPDLOG_ACTIVE_LEVEL=1)
 if(CPPRUN_SANITIZE)
-  target_compile_options(cpprun_options INTERFACE -fsanitize=${CPPRUN_SANITIZE} -fno-omit-frame-pointer -g)
+  target_compile_options(cpprun_options INTERFACE -fsanitize=${CPPRUN_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(cpprun_options INTERFACE -fsanitize=${CPPRUN_SANITIZE})
   if(CPPRUN_SANITIZE MATCHES thread)
     # GCC's thread sanitizer does not understand fences, which Asio can do without.
