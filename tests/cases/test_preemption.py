@@ -2,6 +2,7 @@
 """A worker that saves when it is told to, with the children of a data loader: its save comes to its end every time.
 5 times each, 100 with CPPRUN_LONG=1."""
 import signal
+import tempfile
 
 import pytest
 from harness import processes
@@ -51,13 +52,16 @@ WRAPPER = "#!/bin/sh\ntrap : TERM USR1\npython3 train.py \"$@\" &\nwhile kill -0
 @pytest.fixture
 def saves(place):
     import torch
+    # The data loader's sockets have names of 107 bytes at most, and the place's own folder can be longer.
+    short = tempfile.TemporaryDirectory(prefix="save.")
     place.write("train.py", TRAINER)
     place.write("wrapper.sh", WRAPPER)
 
     def start(*words):
         for path in [*place.cwd.glob("save.*"), *place.cwd.glob("up.*"), *place.cwd.glob("enough")]:
             path.unlink()
-        process = place.start("--nproc-per-node=2", "--omp-threads=1", "--shutdown-timeout=120", *words)
+        process = place.start("--nproc-per-node=2", "--omp-threads=1", "--shutdown-timeout=120", *words,
+                              env={"TMPDIR": short.name})
         try:
             processes.wait_until(lambda: len(list(place.cwd.glob("up.*"))) == 2 or process.poll() is not None, 240, "steps")
         except TimeoutError:
@@ -69,7 +73,8 @@ def saves(place):
         return all((place.cwd / f"save.{rank}").exists()
                    and len(torch.load(place.cwd / f"save.{rank}")["weights"]) == 300_000 for rank in (0, 1))
     place.complete = complete
-    return start
+    yield start
+    short.cleanup()
 
 
 @pytest.mark.parametrize("words", [["--stop-signal-to=rank", "train.py", "end", "2"],
