@@ -1,68 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workers' output for people: prefixes, colours, ranks, folded lines, progress bars, terminals."""
-import fcntl
 import json
 import os
 import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
 import time
 
 import pytest
 from harness import processes
 from harness.ports import free_port
+from harness.screen import Screen
 
 SECONDS_MAX = 60
 
 
-class Screen:
-    """A terminal that a launcher writes to."""
-
-    def __init__(self, rows=24, columns=100):
-        self.reader, self.writer = pty.openpty()
-        self.resize(rows, columns)
-        os.set_blocking(self.reader, False)
-        self.text = ""
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.writer, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self):
-        try:
-            self.text += os.read(self.reader, 65536).decode()
-            return True
-        except BlockingIOError:
-            return False
-
-    def wait_for(self, pattern):
-        deadline = time.monotonic() + SECONDS_MAX
-        while not (found := re.search(pattern, self.text, re.DOTALL)):
-            assert time.monotonic() < deadline, f"no {pattern!r} in {self.text!r}"
-            if not self.read():
-                time.sleep(0.02)
-        return found
-
-    def wait_for_end(self, process):
-        deadline = time.monotonic() + SECONDS_MAX
-        while process.poll() is None:
-            assert time.monotonic() < deadline, f"hangs: {self.text!r}"
-            if not self.read():
-                time.sleep(0.02)
-        while self.read():
-            pass
-        return self.text.replace("\r\n", "\n")
-
-    def close(self):
-        os.close(self.reader)
-        os.close(self.writer)
-
-
 @pytest.fixture
 def screen():
-    made = Screen()
+    made = Screen(SECONDS_MAX)
     yield made
     made.close()
 

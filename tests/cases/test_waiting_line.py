@@ -1,53 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What one sees on a terminal while nodes are missing: one line that is written over, and gone when there is more to say."""
-import fcntl
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
-import time
 
 import pytest
 from harness import launchers
 from harness.ports import free_port
+from harness.screen import Screen
 
 COLUMNS = 100
 SECONDS_MAX = 40
 
 
-class Screen:
-    """A terminal on which a launcher writes."""
-
-    def __init__(self):
-        self.reader, self.writer = pty.openpty()
-        fcntl.ioctl(self.writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-        os.set_blocking(self.reader, False)
-        self.text = ""
-
-    def read(self):
-        try:
-            self.text += os.read(self.reader, 65536).decode()
-        except BlockingIOError:
-            time.sleep(0.02)
-
-    def wait_for(self, pattern):
-        deadline = time.monotonic() + SECONDS_MAX
-        while not (found := re.search(pattern, self.text, re.DOTALL)):
-            assert time.monotonic() < deadline, f"no {pattern!r} in {self.text!r}"
-            self.read()
-        return found
-
-    def close(self):
-        os.close(self.reader)
-        os.close(self.writer)
-
-
 @pytest.fixture
 def screen():
-    made = Screen()
+    made = Screen(SECONDS_MAX, columns=COLUMNS)
     yield made
     made.close()
 
